@@ -18,9 +18,8 @@ from typing import Any
 
 from shaberi_dagster.journal.backends import journals_of
 from shaberi_dagster.journal.records import Call, Usage
-from shaberi_dagster.llm.request import ChatRequest, Endpoint
 from shaberi_dagster.llm.session import CallSession
-from shaberi_dagster.llm.types import Message, Sampling
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling
 from shaberi_dagster.llm.workers import run_all
 
 _ENDPOINT = Endpoint("custom", "http://127.0.0.1:1/v1")

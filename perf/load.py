@@ -42,9 +42,8 @@ from shaberi_dagster.journal.files import FileJournal, OtherFiles
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.llm.engine import Engine
 from shaberi_dagster.llm.limiter import LimiterSettings
-from shaberi_dagster.llm.request import ChatRequest, Endpoint
 from shaberi_dagster.llm.session import CallSession
-from shaberi_dagster.llm.types import Message, Sampling
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling
 from shaberi_dagster.llm.workers import run_all
 
 ROOT = Path(__file__).resolve().parent.parent

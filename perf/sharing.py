@@ -31,8 +31,7 @@ from shaberi_dagster.journal.records import Usage
 from shaberi_dagster.llm.client import CallFailure, ChatClient
 from shaberi_dagster.llm.engine import Engine
 from shaberi_dagster.llm.reply import ReceivedReply
-from shaberi_dagster.llm.request import ChatRequest, Endpoint
-from shaberi_dagster.llm.types import Message, Sampling
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling
 from tests.virtual_time import run_in_virtual_time
 
 _DISTANCE = 0.002  # seconds there and back

@@ -27,6 +27,7 @@ from shaberi_dagster.statistics.significance import (
     holm,
     mcnemar_exact,
     sign_flip_test,
+    stratified_mcnemar,
 )
 from shaberi_dagster.statistics.ties import compare_pairs
 
@@ -281,7 +282,7 @@ def regression_gates(generator: np.random.Generator, repeats: int, alpha: float 
             right = [(int(x), int(y)) for x, y in zip(baseline.sum(axis=1), current.sum(axis=1), strict=True)]
             total = sum(x for x, _ in right), sum(y for _, y in right)
             fisher = [fisher_lower_tail(x, n - x, y, n - y) for x, y in right]
-            found["paired pooled"] += mcnemar_exact(int(gains.sum()), int(losses.sum()), "less") <= alpha
+            found["paired pooled"] += stratified_mcnemar(pairs, "less") <= alpha
             found["paired datasets"] += min(holm([mcnemar_exact(*pair, "less") for pair in pairs])) <= alpha
             found["Fisher pooled"] += (
                 fisher_lower_tail(total[0], 10 * n - total[0], total[1], 10 * n - total[1]) <= alpha

@@ -20,7 +20,7 @@ from pathlib import Path
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.viewer.html import about_lake, write_html
 from shaberi_dagster.viewer.requests import FileRequest
-from shaberi_dagster.viewer.web.address import PageAddress, page_url
+from shaberi_dagster.viewer.web.ask import Ask, address
 from shaberi_dagster.viewer.web.pages import Source
 
 _LARGEST = """
@@ -43,22 +43,22 @@ def main() -> None:
             "select question_set, judge from metrics group by all order by count(*) desc limit 1"
         ).fetchall()
     print(f"{n:,} judgements")  # noqa: T201
-    addresses = {
-        "leaderboard": PageAddress("/"),
-        "leaderboard of a judge": PageAddress("/", (("judge", judge),)),
-        "questions of two models": PageAddress("/questions", models),
-        "side by side": PageAddress("/question", (*models, ("set", question_set), ("position", "5"))),
-        "comparison": PageAddress("/compare", models),
-        "judges": PageAddress("/judges"),
-        "runs": PageAddress("/runs"),
-        "a word in all answers": PageAddress("/search", (("q", options.word),)),
-        "a word in no answer": PageAddress("/search", (("q", "zzzyyyxxx"),)),
+    asks = {
+        "leaderboard": Ask("/"),
+        "leaderboard of a judge": Ask("/", (("judge", judge),)),
+        "questions of two models": Ask("/questions", models),
+        "side by side": Ask("/question", (*models, ("set", question_set), ("position", "5"))),
+        "comparison": Ask("/compare", models),
+        "judges": Ask("/judges"),
+        "runs": Ask("/runs"),
+        "a word in all answers": Ask("/search", (("q", options.word),)),
+        "a word in no answer": Ask("/search", (("q", "zzzyyyxxx"),)),
     }
     started = time.perf_counter()
     with _served(options.warehouse) as url:
         print(f"{'up':<24} {time.perf_counter() - started:.2f} s")  # noqa: T201
-        for name, address in addresses.items():
-            print(f"{name:<24} {' '.join(_timed(url, address, take) for take in range(3))}")  # noqa: T201
+        for name, ask in asks.items():
+            print(f"{name:<24} {' '.join(_timed(url, ask, take) for take in range(3))}")  # noqa: T201
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "report.html"
         print(f"{'one file':<24} {_written(options.warehouse, file)}")  # noqa: T201
@@ -66,9 +66,9 @@ def main() -> None:
             print(f"{'drawn':<24} {_drawn(file, options.browser):.2f} s")  # noqa: T201
 
 
-def _timed(url: str, address: PageAddress, take: int) -> str:
+def _timed(url: str, ask: Ask, take: int) -> str:
     # The same address would be answered from memory.
-    asked = page_url(address.path, [*address.items, ("take", str(take))])
+    asked = address(ask.path, [*ask.items, ("take", str(take))])
     started = time.perf_counter()
     with urllib.request.urlopen(url + asked.removeprefix("/")) as page:  # noqa: S310
         size = len(page.read())

@@ -103,16 +103,14 @@ class LakeReader:
             ConfigurationError: There is no such run, or the filter is none.
         """
         with self._catalog() as catalog:
-            known = {
-                name: run for run in read_runs(catalog) for name in (run["run_id"], f"{run['model']}@@{run['run_tag']}")
-            }
+            known = {name: run for run in read_runs(catalog) for name in (run.run_id, f"{run.model}@@{run.run_tag}")}
             if unknown := [name for name in runs if name not in known]:
                 raise ConfigurationError(f"the lake has no answers of {unknown[0]!r}")
-            found = all_questions(catalog, [known[name]["run_id"] for name in runs], Filter.parse(which))
+            found = all_questions(catalog, [known[name].run_id for name in runs], Filter.parse(which))
             rows = [
-                {name: value for name, value in question.items() if name not in {"scores", "n_questions"}}
-                | {name: question["scores"].get(known[name]["run_id"]) for name in runs}
-                for question in found
+                {name: value for name, value in vars(comparison).items() if name != "scores"}
+                | {name: comparison.scores.get(known[name].run_id) for name in runs}
+                for comparison in found
             ]
         return pl.DataFrame(rows, infer_schema_length=None)
 

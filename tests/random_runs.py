@@ -13,9 +13,9 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys
-from shaberi_dagster.llm.request import ChatRequest
+from shaberi_dagster.llm.types import ChatRequest
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.planning import judged_again, plan_run
+from shaberi_dagster.runs.planning import judged_anew, plan_run
 from shaberi_dagster.runs.questions import load_questions
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -104,7 +104,7 @@ def half_made(request: RunRequest, random: Random, workspace: Workspace) -> RunS
     lake: Any = workspace.lake
     spec = plan_run(request, workspace)
     for _ in range(random.randint(0, 2)):
-        spec = judged_again(spec, [random.choice([*spec.judges]).name] if spec.judges else [], list(spec.benchmarks))
+        spec = judged_anew(spec, [random.choice([*spec.judges]).name] if spec.judges else [], list(spec.benchmarks))
     run = {"run_id": spec.run_id, "model": spec.model, "run_tag": spec.run_tag}
     lake.add("runs", [run | {"spec": spec.model_dump_json(), "spec_hash": spec.spec_hash}])
     for name in spec.benchmarks:

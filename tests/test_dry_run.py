@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shaberi_dagster.runs.forecast import Forecast
-from shaberi_dagster.runs.planning import judged_again, plan_run
+from shaberi_dagster.runs.planning import judged_anew, plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
@@ -110,7 +110,7 @@ def test_a_pass_that_asks_a_model_about_answers_that_are_there_is_exact(
 def test_one_more_judge_and_judging_anew_take_a_call_for_each_answer(workspace: Workspace, mock: MockEndpoint) -> None:
     before = _made(ask(mock), workspace)
     more = plan_run(ask(mock, judge_models=["judge-b"]), workspace)
-    for spec in (more, judged_again(before, ["judge-a"], ["tengu"])):
+    for spec in (more, judged_anew(before, ["judge-a"], ["tengu"])):
         assert sum(one.calls for one in _foreseen(spec, workspace)) == 5
 
 

@@ -201,7 +201,7 @@ def test_the_models_of_an_ensemble_and_the_run_itself_are_checked_before_anythin
         for single, refused in (("own", True), ("first", False)):
             asked = ask_ensemble(guarded, tag=single, single=single, strategies=["plurality"])
             spec = stored_run(workspace, asked)
-            member = replace(spec.endpoint, base_url=open_to_all.base_url)
+            member = spec.endpoint.model_copy(update={"base_url": open_to_all.base_url})
             members = (spec.itself.model_copy(update={"endpoint": member}),)
             elsewhere = spec.model_copy(update={"members": members})
             with pytest.raises(EndpointError) if refused else nullcontext():

@@ -101,6 +101,7 @@ def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) ->
         ("plugins: benchmark", "capitals, manners"),
         ("plugins: pass", "plain_form"),
         ("plugins: rule", "rule:contains"),
+        ("plugins: form", "tally"),
         ("plugins: strategy", "longest"),
         ("plugins: endpoint", "my_server"),
         ("plugins: view", "polite_scores"),
@@ -125,7 +126,7 @@ def test_the_graph_leaves_out_a_broken_benchmark_and_says_so(folder: Path, monke
     said: list[str] = []
     monkeypatch.setattr(logging.getLogger("dagster.builtin"), "warning", said.append)
     importlib.reload(definitions)
-    assert [f"{folder}/benchmarks/manners.yaml:2: is not valid YAML" in one for one in said] == [True]
+    assert [f"{folder}/benchmarks/manners.yaml:2: is no YAML" in one for one in said] == [True]
     assert {"capitals", "elyza"} <= {spec.key.path[-1] for spec in specs_of("answers")}
 
 

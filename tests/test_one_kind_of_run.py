@@ -7,7 +7,7 @@ import pytest
 
 from shaberi_dagster.exchange.publishing import publish
 from shaberi_dagster.lake.catalog import open_catalog, run_query
-from shaberi_dagster.runs.planning import judged_again
+from shaberi_dagster.runs.planning import judged_anew
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from tests.example_runs import ask, materialized, own_engine, stored_run
@@ -99,7 +99,7 @@ def test_a_model_that_decides_what_rules_cannot_tell_judges_anew_in_its_next_rou
     materialized(spec, workspace)
     before = mock.stats()["requests"]
 
-    again = judged_again(spec, [_LLM], ["gsm8k"])
+    again = judged_anew(spec, [_LLM], ["gsm8k"])
     store_run(again, workspace)
     materialized(again, workspace, "judgements")
 

@@ -18,7 +18,7 @@ from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.ensemble import read_stored_report
 from shaberi_dagster.show.data import as_json
-from shaberi_dagster.show.ensemble import ensemble_result
+from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.statistics.significance import sign_flip_intervals
 from tests.commands import Finished, lake_of, run
 from tests.mock_endpoint import MockEndpoint, running_mock
@@ -207,7 +207,7 @@ def comment_on(folder: Path, document: dict[str, Any]) -> str:
 def document(made: Made) -> dict[str, Any]:
     """What `quick-eval --json` writes of the run."""
     with open_catalog(made.warehouse) as catalog:
-        written: dict[str, Any] = json.loads(as_json(ensemble_result(read_stored_report(catalog, RUN_ID)).data()))
+        written: dict[str, Any] = json.loads(as_json(EnsembleDocument(read_stored_report(catalog, RUN_ID)).data()))
     return written
 
 
@@ -223,7 +223,7 @@ def test_the_ensemble_report_and_the_comment_on_a_pull_request_have_the_judged_l
 
     comment = comment_on(tmp_path, document)
     for (benchmark, judge, name), line in judged.items():
-        start = f"| `{benchmark}` | `{judge}` | `{name}` | {line['score']:.2f} | "
+        start = f"| `{benchmark}` | `{judge}` | `{name}` | {line['score']:.2f} ("
         found = next(text for text in comment.splitlines() if text.startswith(start))
         assert f"{line['n_scored']}/{line['n_planned']}" in found
         assert "difference" not in line or f"| {line['difference']:+.2f}" in found

@@ -32,7 +32,6 @@ class Views:
         frame = conform(TABLES[table], pl.DataFrame(rows, infer_schema_length=None))
         self.catalog.register("added", frame.to_arrow())
         self.catalog.execute(f"insert into lake._{table} by name from added")
-        self.catalog.unregister("added")  # or it would be a view among those that tests list
         self._filled.add(table)
 
     def clear(self) -> None:

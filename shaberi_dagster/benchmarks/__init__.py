@@ -1,1 +1,1 @@
-"""Benchmarks as data: their questions, identified by content, and how answers are graded."""
+"""What is asked and how it is graded: benchmarks as data, question sets by content."""

@@ -151,7 +151,7 @@ class _DataFiles(BaseModel):
 
 
 class _Configuration(BaseModel):
-    """An entry of a dataset card's `configs`."""
+    """One entry of a dataset card's `configs`."""
 
     config_name: str = "default"
     default: bool = False
@@ -192,7 +192,7 @@ def _split_files(names: Sequence[str], configurations: Sequence[_Configuration],
 
 
 def _data_files(snapshot: Path) -> list[str]:
-    """List the data files of the most common format: a second format repeats the same data."""
+    """All data files of the most common format: a second format repeats the same data."""
     names = sorted(
         path.relative_to(snapshot).as_posix()
         for path in snapshot.rglob("*")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, TypeAdapter
@@ -16,12 +16,6 @@ from shaberi_dagster.benchmarks.upstream import Asked, UpstreamRowError, letter_
 from shaberi_dagster.errors import ConfigurationError, QuestionFileError
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.util.identity import sha256_json, sha256_text
-from shaberi_dagster.util.lazy import lazy
-
-if TYPE_CHECKING:  # half a second that only the hub's users pay
-    from shaberi_dagster.benchmarks import hub
-else:
-    hub = lazy("shaberi_dagster.benchmarks.hub")
 
 _HERE = Path(__file__).parent
 _KNOWN_SETS = _HERE / "known_sets.yaml"
@@ -32,7 +26,7 @@ UNSHUFFLED = "unshuffled"
 
 @dataclass(frozen=True)
 class Question:
-    """A question. Texts are exactly as in their source.
+    """One question. Texts are exactly as in their source.
 
     Attributes:
         question_id: sha256 of the exact UTF-8 question text, without normalisation.
@@ -69,7 +63,7 @@ class Question:
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """A version of a benchmark's questions.
+    """One version of a benchmark's questions.
 
     Attributes:
         benchmark: The benchmark's name.
@@ -168,6 +162,8 @@ def load_question_set(
     if source == "hub":
         if benchmark.hub is None:
             raise ConfigurationError(f"benchmark {benchmark.name} has no hub dataset; use --questions PATH")
+        from shaberi_dagster.benchmarks import hub  # noqa: PLC0415 - half a second that only the hub's users pay
+
         files = hub.download(benchmark.hub, revision=revision, endpoint=hub_endpoint, cache=hub_cache)
         loaded = load(files.paths, f"hub:{benchmark.hub.repository}", files.revision)
         return _choose({"": loaded}, set_name, f"hub dataset {benchmark.hub.repository}")
@@ -270,7 +266,7 @@ def _load(
 
 @dataclass(frozen=True)
 class _Row:
-    """A row of a question file on its way to a question."""
+    """One row of a question file on its way to a question."""
 
     benchmark: Benchmark
     path: Path

@@ -4,28 +4,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from shaberi_dagster.benchmarks.upstream import RowReader
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile, load_module, read_yaml
-from shaberi_dagster.util.lazy import lazy
-
-if TYPE_CHECKING:  # a tenth of a second that only plugins cost
-    import pydantic
-else:
-    pydantic = lazy("pydantic")
 
 Field = Literal["question", "reference", "criteria", "category", "upstream_id"]
-LegacyForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]
+LegacyScoreForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]
 
 RULE = "rule:"
 """Beginning of the names of graders that are rules."""
 
 DEFAULT_SEED = 42
 """Seed of samples of question sets."""
-SampleOrder = Literal["pinned", "mulberry32"]
 
 _GENERATION_SAMPLING = Sampling(temperature=0.2, max_tokens=6000)
 _JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=4096)
@@ -96,12 +89,12 @@ class JudgingDefaults:
     primary_template: str
     example_templates: tuple[str, str] | None = None
     sampling: Sampling = _JUDGE_SAMPLING
-    legacy_score_forms: tuple[LegacyForm, ...] = ()
+    legacy_score_forms: tuple[LegacyScoreForm, ...] = ()
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark, as its YAML file says it.
+    """One benchmark, as its YAML file says it.
 
     Attributes:
         name: Identity in tables, commands and asset keys: the file's name.
@@ -173,7 +166,9 @@ _NESTED = {"hub": HubSource, "generation": GenerationDefaults, "judging": Judgin
 @cache
 def checked_benchmark() -> Callable[[Any], Benchmark]:
     """Return a function that makes a benchmark of a file's values, or says what is wrong with them."""
-    return pydantic.TypeAdapter(Benchmark).validate_python
+    from pydantic import TypeAdapter  # noqa: PLC0415  (a tenth of a second that only plugins cost)
+
+    return TypeAdapter(Benchmark).validate_python
 
 
 def _built(shape: Callable[..., Any], values: Mapping[str, Any]) -> Any:

@@ -2,17 +2,19 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 from shaberi_dagster.benchmarks.questions import UNSHUFFLED, Question, QuestionSet, content_sha256, set_name_of
-from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, SampleOrder
+from shaberi_dagster.benchmarks.registry import DEFAULT_SEED
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.util.identity import sha256_text
 
+Order = Literal["pinned", "mulberry32"]
 _MASK = 0xFFFFFFFF
 
 
 def sample_questions(
-    question_set: QuestionSet, n: int, seed: int = DEFAULT_SEED, order: SampleOrder = "pinned"
+    question_set: QuestionSet, n: int, seed: int = DEFAULT_SEED, order: Order = "pinned"
 ) -> QuestionSet:
     """The first n questions of the seed's order, as a set of their own.
 
@@ -42,10 +44,8 @@ def sample_questions(
     return replace(question_set, name=name, sha256=sha256, questions=questions)
 
 
-def ordered_questions(
-    question_set: QuestionSet, seed: int = DEFAULT_SEED, order: SampleOrder = "pinned"
-) -> list[Question]:
-    """Put all questions into the seed's order; see `sample_questions`."""
+def ordered_questions(question_set: QuestionSet, seed: int = DEFAULT_SEED, order: Order = "pinned") -> list[Question]:
+    """All questions in the seed's order; see `sample_questions`."""
     if order == "pinned":
         return sorted(question_set.questions, key=lambda question: sha256_text(f"{seed}:{question.question_id}"))
     # Positions without a question are those of repeats, which the original did ask.

@@ -58,7 +58,7 @@ def math500(row: Row) -> Asked:
 
 
 def truthfulqa(row: Row) -> Asked:
-    """Read a row with one true target: choices and labels on the hub, a label by choice in the project's own file."""
+    """One target is true: the hub has choices and labels, the project's own file a label by choice."""
     targets = row.get("mc1_targets")
     if not isinstance(targets, dict):
         raise UpstreamRowError("has no 'mc1_targets'")
@@ -166,7 +166,7 @@ def hallumix(row: Row) -> Asked:
     question = "\n\n".join(
         [
             task,
-            *(f"[Document {number}]\n{document}" for number, document in named),
+            *(f"[Document {number}]\n{each}" for number, each in named),
             f"[Answer]\n{text(row, 'answer')}",
             'Is the answer a hallucination? Reply with only "yes" or "no".',
         ]

@@ -1,6 +1,6 @@
 """`shaberi baseline`: name what a run got right, and list these names."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from pydantic import Field
@@ -9,19 +9,6 @@ from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions, OptionsCommand, takes_models
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
-
-if TYPE_CHECKING:  # what help and wrong options need not wait for
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.exchange import installation
-    from shaberi_dagster.lake import catalog
-    from shaberi_dagster.reports import baselines, verdicts
-else:
-    output = lazy("shaberi_dagster.cli.output")
-    installation = lazy("shaberi_dagster.exchange.installation")
-    catalog = lazy("shaberi_dagster.lake.catalog")
-    baselines = lazy("shaberi_dagster.reports.baselines")
-    verdicts = lazy("shaberi_dagster.reports.verdicts")
 
 baseline_app = typer.Typer(
     no_args_is_help=True,
@@ -74,23 +61,34 @@ class ListBaselines(CommandOptions):
 
 def promote(how: Promotion) -> int:
     """Make what a run got right a baseline, which is never changed."""
+    from shaberi_dagster.cli.output import say  # noqa: PLC0415  (DuckDB and polars only when they are needed)
+    from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
+    from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
+    from shaberi_dagster.reports.baselines import chosen_run, promotion_result  # noqa: PLC0415
+    from shaberi_dagster.reports.baselines import promote as promote_run  # noqa: PLC0415
+    from shaberi_dagster.reports.verdicts import baselines  # noqa: PLC0415
+
     settings = Settings.from_environment()
-    with catalog.open_catalog(settings.warehouse) as views:
-        chosen = baselines.chosen_run(views, how.run_id, how.model, how.tag)
-    baselines.promote(
-        installation.Installation(settings).lake, chosen, how.name, how.note, allow_partial=how.allow_partial
-    )
-    with catalog.open_catalog(settings.warehouse) as views:
-        promoted = next(baseline for baseline in verdicts.baselines(views) if baseline["name"] == how.name)
-    output.say(baselines.promotion_result(promoted), as_json=how.as_json)
+    with open_catalog(settings.warehouse) as catalog:
+        chosen = chosen_run(catalog, how.run_id, how.model, how.tag)
+    promote_run(Installation(settings).lake, chosen, how.name, how.note, allow_partial=how.allow_partial)
+    with open_catalog(settings.warehouse) as catalog:
+        promoted = next(one for one in baselines(catalog) if one["name"] == how.name)
+    say(promotion_result(promoted), as_json=how.as_json)
     return FINE
 
 
 def list_baselines(how: ListBaselines) -> int:
     """List the baselines with the runs that they were promoted from."""
-    with catalog.open_catalog(Settings.from_environment().warehouse) as views:
-        found = verdicts.baselines(views)
-    output.show(baselines.list_result(found), "json" if how.as_json else "table")
+    # DuckDB only when it is needed.
+    from shaberi_dagster.cli.output import show  # noqa: PLC0415
+    from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
+    from shaberi_dagster.reports.baselines import list_result  # noqa: PLC0415
+    from shaberi_dagster.reports.verdicts import baselines  # noqa: PLC0415
+
+    with open_catalog(Settings.from_environment().warehouse) as catalog:
+        found = baselines(catalog)
+    show(list_result(found), "json" if how.as_json else "table")
     return FINE
 
 

@@ -1,7 +1,7 @@
 """`shaberi compare`: two models or runs over the questions that both were asked, judge by judge."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -9,20 +9,6 @@ from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import CommandOptions, OutputFormat
 from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
-
-if TYPE_CHECKING:  # what help and wrong options need not wait for
-    from shaberi_dagster import api
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.show import comparison, formats
-    from shaberi_dagster.viewer import html
-else:
-    api = lazy("shaberi_dagster.api")
-    output = lazy("shaberi_dagster.cli.output")
-    comparison = lazy("shaberi_dagster.show.comparison")
-    formats = lazy("shaberi_dagster.show.formats")
-    html = lazy("shaberi_dagster.viewer.html")
 
 EPILOG = """Examples:
 
@@ -51,10 +37,21 @@ class Compare(CommandOptions):
 
 def compare(request: ComparisonRequest, how: Compare) -> int:
     """Compare two models or runs question by question: is one better, are they equal, or is no difference shown?"""
-    formats.check_format(how.output_format)
+    # DuckDB, Polars and SciPy, which other commands need not load.
+    from shaberi_dagster.cli.output import show, tell  # noqa: PLC0415
+    from shaberi_dagster.lake.catalog import open_catalog  # noqa: PLC0415
+    from shaberi_dagster.reports.comparison import compare as read_comparison  # noqa: PLC0415
+    from shaberi_dagster.settings import Settings  # noqa: PLC0415
+    from shaberi_dagster.show.comparison import ComparisonDocument  # noqa: PLC0415
+    from shaberi_dagster.show.formats import check_format  # noqa: PLC0415
+
+    check_format(how.output_format)
     warehouse = Settings.from_environment().warehouse
-    report = api.LakeReader(warehouse).compare(**vars(request))
-    output.show(comparison.comparison_result(report), how.output_format)
+    with open_catalog(warehouse) as catalog:
+        report = read_comparison(catalog, request)
+    show(ComparisonDocument(report), how.output_format)
     if how.html is not None:
-        output.tell(html.write_file(how.html, warehouse, lambda source: html.about_comparison(source, report)))
+        from shaberi_dagster.viewer.html import about_comparison, write_file  # noqa: PLC0415  (Jinja for pages only)
+
+        tell(write_file(how.html, warehouse, lambda source: about_comparison(source, report)))
     return FINE

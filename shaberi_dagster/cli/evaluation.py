@@ -4,7 +4,7 @@ from shaberi_dagster.cli import view_scores
 from shaberi_dagster.cli.output import say, tell
 from shaberi_dagster.defs.running import Evaluation
 from shaberi_dagster.reports.plan import plan_result
-from shaberi_dagster.viewer.web.address import where_to_look
+from shaberi_dagster.viewer.web.ask import where_to_look
 
 
 def show_plan(evaluation: Evaluation, *, as_json: bool) -> None:

@@ -44,7 +44,7 @@ def generate_cache(request: CacheRequest, calls: CallOptions, how: GenerateCache
     made.run()
     found = samples.samples_of(made.spec, made.benchmarks, made.workspace.lake)
     say(samples.samples_result(found), as_json=how.as_json)
-    if not any(row["failed"] for row in found):
+    if not any(sample.failed for sample in found):
         return FINE
     evaluation.say_what_failed(made)
     return FAILED_PARTS

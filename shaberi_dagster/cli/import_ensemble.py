@@ -57,6 +57,6 @@ def import_ensemble(how: ImportEnsemble) -> int:
     report = operations.import_caches(settings, how.paths)
     graded = None
     if how.grade:
-        graded = [ensemble.ensemble_result(found) for found in operations.grade_caches(settings, report["runs"])]
+        graded = [ensemble.EnsembleDocument(found) for found in operations.grade_caches(settings, report["runs"])]
     say(outcomes.caches_result(report, graded), as_json=how.as_json)
     return FAILED_PARTS if report["quarantine"] or report["unreadable_files"] or report["discrepancies"] else FINE

@@ -135,16 +135,13 @@ class OptionsCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group; the short help only names the options of the others, if there are some."""
         groups: dict[str, list[Any]] = {}
-        for parameter in self.params:
-            groups.setdefault(getattr(parameter, "rich_help_panel", None) or "advanced", []).append(parameter)
-        others = {parameter.name for group in _LONG[len(_SHORT) :] for parameter in groups.get(group, ())}
+        for option in self.params:
+            groups.setdefault(getattr(option, "rich_help_panel", None) or "advanced", []).append(option)
+        others = {option.name for group in _LONG[len(_SHORT) :] for option in groups.get(group, ())}
         whole = ctx.meta.get(_HELP_ALL, False) or others <= _OF_EVERY_COMMAND
         for group in _LONG if whole else _SHORT:
             if group in groups:
-                rows = [
-                    _long_record(parameter, ctx) if whole else _short_record(parameter, ctx)
-                    for parameter in groups[group]
-                ]
+                rows = [_long_record(option, ctx) if whole else _short_record(option, ctx) for option in groups[group]]
                 with formatter.section(group.capitalize()):
                     formatter.write_dl([row for row in rows if row])
         if not whole:
@@ -164,7 +161,7 @@ class OptionsCommand(TyperCommand):
 
     @staticmethod
     def whole_help(context: Any) -> str:
-        """Return the long help, as `--help-all` shows it."""
+        """Return the text of `--help-all`."""
         context.meta[_HELP_ALL] = True
         text: str = context.get_help()
         return text
@@ -250,8 +247,8 @@ def _metavar(kind: Any, *, is_list: bool) -> str | None:
 
 def _bound(field: FieldInfo, kind: type) -> Any:
     """The least value (`Ge`) or the greatest (`Le`) that a field takes; None if there is none."""
-    mark: Any = next((mark for mark in field.metadata if isinstance(mark, kind)), None)
-    return mark and getattr(mark, kind.__name__.lower())
+    one: Any = next((mark for mark in field.metadata if isinstance(mark, kind)), None)
+    return one and getattr(one, kind.__name__.lower())
 
 
 def _items(text: str) -> list[str]:
@@ -274,9 +271,7 @@ def _filled(model: type[Any], given: Mapping[str, Any], context: typer.Context) 
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else ""
-        option = next(
-            (max(parameter.opts, key=len) for parameter in context.command.params if parameter.name == name), name
-        )
+        option = next((max(option.opts, key=len) for option in context.command.params if option.name == name), name)
         hint = f" ({context.command_path} --help lists what there is)"
         text = f"Missing option '{option}'" if first["type"] == "missing" else f"{option}: {first['msg']}"
         raise ConfigurationError(text + hint) from error

@@ -1,27 +1,12 @@
 """`shaberi prices`: what the models that were called cost, and where that is from."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
-
-if TYPE_CHECKING:  # what help and wrong options need not wait for
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.exchange import installation
-    from shaberi_dagster.lake import catalog
-    from shaberi_dagster.reports import prices as reports
-    from shaberi_dagster.runs import known_prices
-else:
-    output = lazy("shaberi_dagster.cli.output")
-    installation = lazy("shaberi_dagster.exchange.installation")
-    catalog = lazy("shaberi_dagster.lake.catalog")
-    reports = lazy("shaberi_dagster.reports.prices")
-    known_prices = lazy("shaberi_dagster.runs.known_prices")
 
 EPILOG = """Examples:
 
@@ -47,8 +32,15 @@ class Prices(CommandOptions):
 
 def prices(how: Prices) -> int:
     """Show what the models that were called cost, as it is known now; what was recorded for a call stays."""
+    # Polars, DuckDB and rich cost start-up time that no other command needs to pay.
+    from shaberi_dagster.cli.output import show  # noqa: PLC0415
+    from shaberi_dagster.exchange.installation import Installation  # noqa: PLC0415
+    from shaberi_dagster.lake.catalog import check_there  # noqa: PLC0415
+    from shaberi_dagster.reports.prices import price_result  # noqa: PLC0415
+    from shaberi_dagster.runs.known_prices import known_prices  # noqa: PLC0415
+    from shaberi_dagster.settings import Settings  # noqa: PLC0415
+
     settings = Settings.from_environment()
-    catalog.check_there(settings.warehouse)
-    known = known_prices.known_prices(installation.Installation(settings), refresh=how.refresh)
-    output.show(reports.price_result(known), "json" if how.as_json else "table")
+    check_there(settings.warehouse)
+    show(price_result(known_prices(Installation(settings), refresh=how.refresh)), "json" if how.as_json else "table")
     return FINE

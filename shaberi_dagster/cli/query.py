@@ -12,8 +12,8 @@ from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.cli.output import opened, tell
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import open_catalog, run_query
-from shaberi_dagster.lake.connections import arrow_of, errors_of_sql, within
+from shaberi_dagster.lake.catalog import errors_of_sql, open_catalog, run_query
+from shaberi_dagster.lake.connections import arrow_of, within
 from shaberi_dagster.reports.named_queries import explained, find_query, parameters_of
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.query_list import query_table

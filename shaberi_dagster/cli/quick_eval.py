@@ -143,12 +143,12 @@ def _show(made: "running.Evaluation", request: RunRequest, status: str, how: Qui
                 )
             except ConfigurationError as error:
                 objection = error
-    document = shown.ensemble_result(report, verdict)
+    document = shown.EnsembleDocument(report, verdict)
     if how.output is not None:
         put(as_json(document.data()), how.output)
     show(document, "json" if how.as_json else "table")
     if how.html is not None:
-        tell(html.write_file(how.html, warehouse, lambda source: html.about_ensemble(source, report, verdict)))
+        tell(html.write_file(how.html, warehouse, lambda source: html.about_ensemble(source, document)))
     if objection:
         raise objection
     return verdict

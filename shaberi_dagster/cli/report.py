@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -10,20 +10,7 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INCONCL
 from shaberi_dagster.cli.options import CommandOptions
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.viewer.requests import FileRequest
-
-if TYPE_CHECKING:  # what help and wrong options need not wait for
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.reports import jobs
-    from shaberi_dagster.show import ci
-    from shaberi_dagster.viewer import html
-else:
-    output = lazy("shaberi_dagster.cli.output")
-    jobs = lazy("shaberi_dagster.reports.jobs")
-    ci = lazy("shaberi_dagster.show.ci")
-    html = lazy("shaberi_dagster.viewer.html")
 
 EPILOG = """Examples:
 
@@ -65,14 +52,23 @@ class CombinedReport(CommandOptions):
 
 def report(request: FileRequest, how: CombinedReport) -> int:
     """Combine the results of several quick-eval jobs in one Markdown document, or show the lake in one HTML file."""
+    # DuckDB, Polars and Jinja, which help needs not.
+    from shaberi_dagster.cli.output import put, tell  # noqa: PLC0415
+
     if how.html is not None:
+        from shaberi_dagster.settings import Settings  # noqa: PLC0415
+        from shaberi_dagster.viewer.html import about_lake, write_file  # noqa: PLC0415
+
         warehouse = Settings.from_environment().warehouse
-        output.tell(html.write_file(how.html, warehouse, lambda source: html.about_lake(source, request)))
+        tell(write_file(how.html, warehouse, lambda source: about_lake(source, request)))
         return FINE
     if not how.files:
         raise ConfigurationError("name documents of quick-eval, or a file to write with --html")
-    found = jobs.read_jobs(how.files)
-    output.put(ci.markdown(found, how.title, marked=how.ci), how.output)
+    from shaberi_dagster.reports.jobs import read_jobs  # noqa: PLC0415
+    from shaberi_dagster.show.ci import markdown  # noqa: PLC0415
+
+    found = read_jobs(how.files)
+    put(markdown(found, how.title, marked=how.ci), how.output)
     codes = [FAILED_PARTS if found.problems or found.incomplete else FINE]
     if how.ci:
         codes += [GATE_FAILED for _ in found.gates("failed")] + [INCONCLUSIVE for _ in found.gates("inconclusive")]

@@ -7,7 +7,7 @@ import typer
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.lazy import lazy
-from shaberi_dagster.viewer.web.address import DEFAULT_PORT
+from shaberi_dagster.viewer.web.ask import DEFAULT_PORT
 
 if TYPE_CHECKING:  # what help and wrong options need not wait for
     from shaberi_dagster.viewer.web import costs, server

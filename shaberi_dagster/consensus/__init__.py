@@ -1,1 +1,1 @@
-"""Strategies that make one answer of several samples; the caller makes their calls."""
+"""One answer from several samples: strategies over an `ask` that somebody else makes the calls of."""

@@ -1,4 +1,4 @@
-"""The base of strategies: candidates in, one consensus out, and all calls through `ask`."""
+"""What a strategy is: candidates in, one consensus out, and all calls through `ask`."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ _MAX_MESSAGE = 300  # characters of an unexpected error that are kept
 
 @dataclass(frozen=True)
 class Candidate:
-    """A usable answer to the question.
+    """One usable answer to the question.
 
     Attributes:
         label: Its name in results and in the compatible strategies' prompts: `model`, `model#2`, …
@@ -39,7 +39,7 @@ business of the benchmark's rule."""
 
 @dataclass(frozen=True)
 class Reply:
-    """The outcome of a call.
+    """What came of one call.
 
     Attributes:
         text: What the model says, without its thinking; None when the call failed.
@@ -60,7 +60,7 @@ critics are asked with equal messages and each must have a reply of its own."""
 
 @dataclass(frozen=True)
 class Consensus:
-    """The answer that a strategy made of the candidates, or why there is none.
+    """What a strategy made of the candidates.
 
     Attributes:
         status: `ok`: there is a text; `error`: a call that it needs failed; `skipped`: it was not tried.
@@ -80,7 +80,7 @@ class Consensus:
 
     @classmethod
     def of(cls, stage: str, reply: Reply, details: Mapping[str, Any], winner: int | None = None) -> "Consensus":
-        """Make a consensus of the last call: its text, or a failure if the call failed or the text is blank."""
+        """What the last call gives: its text, or a failure if it failed or the text is blank."""
         if reply.text is None:
             return cls("error", None, reply.error_class, f"{stage}: {reply.error_message}", details)
         if not reply.text.strip():
@@ -137,12 +137,8 @@ class Strategy(ABC):
         Raises:
             ValueError: Two candidates have the same sample index.
         """
-        usable = sorted(
-            (candidate for candidate in candidates if candidate.text.strip()),
-            key=lambda candidate: candidate.sample_index,
-        )
-        counts = Counter(candidate.sample_index for candidate in usable)
-        twice = [index for index, times in counts.items() if times > 1]
+        usable = sorted((one for one in candidates if one.text.strip()), key=lambda one: one.sample_index)
+        twice = [index for index, times in Counter(one.sample_index for one in usable).items() if times > 1]
         if twice:
             raise ValueError(f"two candidates have the sample index {twice[0]}")
         if len(usable) < self.minimum:
@@ -155,7 +151,7 @@ class Strategy(ABC):
             return Consensus("error", None, reply.error_class, f"{failed.stage}: {reply.error_message}")
 
     def n_calls(self, n: int) -> CallRange:
-        """Count the calls that `n` usable candidates take; none when they are too few."""
+        """How many calls `n` usable candidates take; none when they are too few."""
         return self._n_calls(n) if n >= self.minimum else CallRange(0, 0)
 
     @abstractmethod
@@ -184,9 +180,9 @@ async def decide_all(
     Raises:
         ShaberiError: Something that has to stop all work, such as an endpoint that refuses us.
     """
-    by_name = {strategy.name: strategy for strategy in strategies}
+    by_name = {one.name: one for one in strategies}
     outcomes = await asyncio.gather(
-        *(strategy.decide(question, candidates, ask) for strategy in by_name.values()), return_exceptions=True
+        *(one.decide(question, candidates, ask) for one in by_name.values()), return_exceptions=True
     )
     decided = {}
     for name, outcome in zip(by_name, outcomes, strict=True):
@@ -223,9 +219,8 @@ def anonymous_names(candidates: Sequence[Candidate]) -> dict[int, str]:
 
     They are not single letters, which a question's options may be called by.
     """
-    indices = [candidate.sample_index for candidate in candidates]
-    width = max(len(str(index + 1)) for index in indices)
-    return {index: f"R{index + 1:0{width}d}" for index in indices}
+    width = max(len(str(one.sample_index + 1)) for one in candidates)
+    return {one.sample_index: f"R{one.sample_index + 1:0{width}d}" for one in candidates}
 
 
 async def ask_all(
@@ -254,12 +249,12 @@ async def ask_all(
 async def together(work: Iterable[Awaitable[T]]) -> list[T]:
     """The results of all, in their order; the first exception ends the others and is raised by itself."""
 
-    async def result_of(awaitable: Awaitable[T]) -> T:
+    async def one(awaitable: Awaitable[T]) -> T:
         return await awaitable
 
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(result_of(awaitable)) for awaitable in work]
+            tasks = [group.create_task(one(each)) for each in work]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     return [task.result() for task in tasks]

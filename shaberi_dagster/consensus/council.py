@@ -60,9 +60,7 @@ class Council(Strategy):
             ask,
             "pair",
             {
-                f"{a}-{b}": self.prompts.messages(
-                    "council_pair", question, [branches[a].response, branches[b].response]
-                )
+                f"{a}-{b}": self.prompts.council_pair(question, branches[a].response, branches[b].response)
                 for a, b in pairs
             },
         )
@@ -96,15 +94,11 @@ class Council(Strategy):
 
     async def _debate(self, question: str, candidates: Sequence[Candidate], ask: Ask) -> dict[int, _Branch]:
         """The first three stages."""
-        labels = {candidate.sample_index: candidate.label for candidate in candidates}
-        names = labels if self._compat else anonymous_names(candidates)
-        texts = {candidate.sample_index: candidate.text for candidate in candidates}
-        shown = {index: Response(names[index], text) for index, text in texts.items()}
+        names = {one.sample_index: one.label for one in candidates} if self._compat else anonymous_names(candidates)
+        shown = {one.sample_index: Response(names[one.sample_index], one.text) for one in candidates}
         others = list(permutations(shown, 2))  # who speaks, of whom
         replies = await self._stage(
-            ask,
-            "critique",
-            {f"{by}->{of}": self.prompts.messages("council_critique", question, [shown[of]]) for by, of in others},
+            ask, "critique", {f"{by}->{of}": self.prompts.council_critique(question, shown[of]) for by, of in others}
         )
         critiques: dict[int, dict[int, str]] = {index: {} for index in shown}
         for by, of in others:
@@ -114,9 +108,9 @@ class Council(Strategy):
             ask,
             "rebuttal",
             {
-                f"{index}": self.prompts.council_rebuttal(question, shown[index], list(by_critic.values()))
-                for index, by_critic in critiques.items()
-                if by_critic
+                f"{index}": self.prompts.council_rebuttal(question, shown[index], list(said.values()))
+                for index, said in critiques.items()
+                if said
             },
         )
         rebuttals = {int(index): reply.text for index, reply in replies.items() if reply.text and reply.text.strip()}
@@ -141,8 +135,8 @@ class Council(Strategy):
     async def _stage(self, ask: Ask, stage: str, calls: Mapping[str, Any]) -> dict[str, Reply]:
         """The replies of a stage by what follows the stage's name in their purposes."""
         prefix = f"{self.name}:{stage}:"
-        by_purpose = {prefix + rest: messages for rest, messages in calls.items()}
-        replies = await ask_all(ask, stage, by_purpose, needed=not self._compat)
+        asked = {prefix + rest: messages for rest, messages in calls.items()}
+        replies = await ask_all(ask, stage, asked, needed=not self._compat)
         return {purpose.removeprefix(prefix): reply for purpose, reply in replies.items()}
 
     def _is_valid(self, branch: _Branch) -> bool:
@@ -162,11 +156,17 @@ class Council(Strategy):
 def _vote(reply: Reply) -> str:
     if reply.text is None:
         return "failed"
-    return {None: "unreadable", True: "valid", False: "invalid"}[parse_validity(reply.text)]
+    match parse_validity(reply.text):
+        case None:
+            return "unreadable"
+        case True:
+            return "valid"
+        case _:
+            return "invalid"
 
 
 class CouncilSeed(Council):
-    """Council exactly as in the original, with its known flaws.
+    """As the original.
 
     Models' names in the prompts, a comparison won by the first name that the verdict contains (so `m` wins where `m#2`
     did), an unreadable vote counted as valid and a failed one as invalid, a stage of failed calls passed over.

@@ -14,7 +14,7 @@ _USED = 3  # responses that go into the summary
 
 
 class Elo(Strategy):
-    """Elo ratings from pairs judged in both orders, so that a judge's preference for a position changes nothing."""
+    """Each pair is judged in both orders, so a judge that prefers a position changes nothing."""
 
     name = "elo"
     minimum = 3
@@ -26,7 +26,7 @@ class Elo(Strategy):
         return CallRange(calls, calls)
 
     async def _decide(self, question: str, candidates: Sequence[Candidate], ask: Ask) -> Consensus:
-        texts = {candidate.sample_index: candidate.text for candidate in candidates}
+        texts = {one.sample_index: one.text for one in candidates}
         pairs = list(combinations(texts, 2))
         calls: dict[str, Messages] = {}
         for first, second in pairs:
@@ -55,7 +55,7 @@ class Elo(Strategy):
         used = sorted(list(ratings)[:_USED])
         names = anonymous_names(candidates)
         best = [Response(names[index], texts[index]) for index in used]
-        reply = await ask(f"{self.name}:summary", self.prompts.messages("elo_summary", question, best))
+        reply = await ask(f"{self.name}:summary", self.prompts.elo_summary(question, best))
         details = {
             "ranking": [{"sample_index": index, "rating": rating} for index, rating in ratings.items()],
             "pairs": played,
@@ -67,8 +67,7 @@ class Elo(Strategy):
         return f"{self.name}:pair:{first}-{second}:{direction}"
 
     def _pair(self, question: str, first: str, second: str) -> Messages:
-        shown = [Response("A", first), Response("B", second)]
-        return self.prompts.messages("elo_pair", question, shown, reasoning=not self._seed)
+        return self.prompts.elo_pair(question, first, second, reasoning=not self._seed)
 
     def _verdict(self, text: str) -> Verdict | None:
         return contained_winner(text, "WINNER: A", "WINNER: B") if self._seed else parse_winner(text, "A", "B")
@@ -79,7 +78,7 @@ class Elo(Strategy):
 
 
 class EloSeed(Elo):
-    """Elo exactly as the original began, with its known flaws.
+    """As the original began.
 
     Each pair judged once and without reasons, K always 32, ties without effect, a stage of failed calls passed over.
     """

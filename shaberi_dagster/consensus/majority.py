@@ -23,23 +23,20 @@ class Majority(Strategy):
     async def _decide(self, question: str, candidates: Sequence[Candidate], ask: Ask) -> Consensus:
         names = anonymous_names(candidates)
         sample_of = {name: sample_index for sample_index, name in names.items()}
-        shown = [Response(names[candidate.sample_index], candidate.text) for candidate in candidates]
+        shown = [Response(names[one.sample_index], one.text) for one in candidates]
         purpose = "majority:ranking"
-        replies = await ask_all(ask, "ranking", {purpose: self.prompts.messages("majority_ranking", question, shown)})
+        replies = await ask_all(ask, "ranking", {purpose: self.prompts.majority_ranking(question, shown)})
         found = parse_alignments(replies[purpose].text or "", sample_of)
         # Equal ones stay as the model listed them; those it forgot come last.
         alignments = dict.fromkeys(found or (), 0.0) | dict.fromkeys(sample_of, 0.0) | (found or {})
         ranked = sorted(alignments, key=lambda name: -alignments[name])
         best = [
-            Response(response.name, response.text, alignment=alignments[response.name])
-            for response in shown
-            if response.name in ranked[:_USED]
+            Response(one.name, one.text, alignment=alignments[one.name]) for one in shown if one.name in ranked[:_USED]
         ]
-        synthesis = self.prompts.messages("majority_synthesis", question, best, anchor=ranked[0])
-        reply = await ask("majority:synthesis", synthesis)
+        reply = await ask("majority:synthesis", self.prompts.majority_synthesis(question, best, ranked[0]))
         details = {
             "ranked_by": "input order" if found is None else "model",
             "ranking": [{"sample_index": sample_of[name], "alignment": alignments[name]} for name in ranked],
-            "used": [sample_of[response.name] for response in best],
+            "used": [sample_of[one.name] for one in best],
         }
         return Consensus.of("synthesis", reply, details, winner=None if found is None else sample_of[ranked[0]])

@@ -1,4 +1,4 @@
-"""Readers of models' outputs for strategies: nothing in an output is trusted, and reading takes linear time."""
+"""What a strategy reads from a model's output, which is data: nothing in it is trusted. Reading takes linear time."""
 
 import re
 import unicodedata

@@ -1,4 +1,4 @@
-"""The prompts of the strategies, as messages."""
+"""What the strategies ask, as messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,24 +48,64 @@ class ConsensusPrompts:
         """The version of the templates and of all they include."""
         return self._library.prompt_hash(*template_names(*templates))
 
+    def standard(self, question: str, responses: Sequence[Response]) -> Messages:
+        """One better answer from all responses."""
+        return self.messages("standard", question, responses)
+
+    def majority_ranking(self, question: str, responses: Sequence[Response]) -> Messages:
+        """How well each response agrees with the majority, as JSON."""
+        return self.messages("majority_ranking", question, responses)
+
+    def majority_synthesis(self, question: str, responses: Sequence[Response], anchor: str) -> Messages:
+        """The majority's answer, from responses that have an alignment.
+
+        Args:
+            question: What was asked.
+            responses: The best aligned ones.
+            anchor: The name of the very best.
+        """
+        return self.messages("majority_synthesis", question, responses, anchor=anchor)
+
+    def elo_pair(self, question: str, first: str, second: str, *, reasoning: bool) -> Messages:
+        """Which of two texts, shown as A and B, is more correct.
+
+        Args:
+            question: What was asked.
+            first: Shown as A.
+            second: Shown as B.
+            reasoning: Ask for a reason before the verdict.
+        """
+        responses = [Response("A", first), Response("B", second)]
+        return self.messages("elo_pair", question, responses, reasoning=reasoning)
+
+    def elo_summary(self, question: str, responses: Sequence[Response]) -> Messages:
+        """The most accurate answer, from the best rated responses."""
+        return self.messages("elo_summary", question, responses)
+
+    def council_critique(self, question: str, response: Response) -> Messages:
+        """What is wrong with a response."""
+        return self.messages("council_critique", question, [response])
+
     def council_rebuttal(self, question: str, own: Response, critiques: Sequence[str]) -> Messages:
-        """Ask the author of a response for a reply to its critics."""
+        """What the author of a response replies to its critics."""
         return self.messages("council_rebuttal", question, [own], texts=critiques, critiques=critiques)
 
     def council_judgement(
         self, question: str, position: Response, critiques: Sequence[str], rebuttal: str | None
     ) -> Messages:
-        """Ask whether a response can be disproved, as JSON."""
+        """Whether a response can be disproved, as JSON."""
         texts = [*critiques, rebuttal or ""]
         return self.messages(
             "council_judgement", question, [position], texts=texts, critiques=critiques, rebuttal=rebuttal
         )
 
+    def council_pair(self, question: str, first: Response, second: Response) -> Messages:
+        """Which of two responses is better, by name."""
+        return self.messages("council_pair", question, [first, second])
+
     def council_summary(self, question: str, ranked: Sequence[Response]) -> Messages:
-        """Ask for one answer from the best responses of a debate, the best first."""
-        return self.messages(
-            "council_summary", question, ranked, texts=[response.rebuttal or "" for response in ranked]
-        )
+        """One answer from the best responses of a debate, the best first."""
+        return self.messages("council_summary", question, ranked, texts=[one.rebuttal or "" for one in ranked])
 
     def messages(
         self,
@@ -76,7 +116,7 @@ class ConsensusPrompts:
         texts: Sequence[str] = (),
         **variables: object,
     ) -> Messages:
-        """Render a template with a question and responses into a message.
+        """The message that a template makes of a question and responses.
 
         Args:
             template: Its name below `consensus/`.
@@ -85,7 +125,7 @@ class ConsensusPrompts:
             texts: Whatever else of somebody else's it shows, so that no text can end its own mark.
             variables: What else it is given, besides `question`, `responses` and `boundary`.
         """
-        boundary = boundary_of("\n".join([question, *(response.text for response in responses), *texts]))
+        boundary = boundary_of("\n".join([question, *(one.text for one in responses), *texts]))
         text = self._library.render(
             f"consensus/{template}", question=question, responses=responses, boundary=boundary, **variables
         )

@@ -9,14 +9,13 @@ K_HIGH = 32.0  # both orders of a pair agree
 K_LOW = 16.0  # they do not, or one of them says nothing
 _SCALE = 400.0  # points that stand for odds of ten to one (Elo, The Rating of Chessplayers, 1978)
 _MOST_EXPONENT = 10.0  # odds beyond 10**10 are not told apart
-_SWAPPED: dict[Verdict, Verdict] = {"first": "second", "second": "first"}
 _SCORE: dict[Verdict, float] = {"first": 1.0, "tie": 0.5, "second": 0.0}
 
 Game = tuple[int, int, Verdict, float]  # two players, who won, and the most a rating can change (K)
 
 
 def expected_score(rating: float, opponent: float) -> float:
-    """Predict a player's score against an opponent, 0 to 1."""
+    """What a player is expected to score against an opponent, 0 to 1."""
     exponent = (opponent - rating) / _SCALE
     return float(1.0 / (1.0 + 10.0 ** min(max(exponent, -_MOST_EXPONENT), _MOST_EXPONENT)))
 
@@ -43,7 +42,7 @@ def ratings_after(players: Sequence[int], games: Iterable[Game]) -> dict[int, fl
 
 
 def leader(ratings: Mapping[int, float]) -> int | None:
-    """Find the player who is rated above all others; None if nobody is alone at the top.
+    """Who is rated above all others; None if nobody is alone at the top.
 
     Args:
         ratings: Ratings by player, the best first.
@@ -53,7 +52,7 @@ def leader(ratings: Mapping[int, float]) -> int | None:
 
 
 def combined(forward: Verdict | None, backward: Verdict | None) -> tuple[Verdict, float] | None:
-    """Combine the verdicts on both orders of a pair into one, with how much it counts (K).
+    """One verdict from the two orders of a pair, and how much it counts (K).
 
     Args:
         forward: The verdict when the first was shown first; None if it said nothing.
@@ -63,7 +62,7 @@ def combined(forward: Verdict | None, backward: Verdict | None) -> tuple[Verdict
         The same verdict twice counts in full. A winner against a tie or against nothing wins with half of it; two
         different winners are a tie with half of it. None if neither said anything.
     """
-    verdicts = {verdict for verdict in (forward, backward) if verdict is not None}
+    verdicts = {one for one in (forward, backward) if one is not None}
     if not verdicts:
         return None
     if forward == backward:
@@ -73,5 +72,11 @@ def combined(forward: Verdict | None, backward: Verdict | None) -> tuple[Verdict
 
 
 def swapped(verdict: Verdict | None) -> Verdict | None:
-    """Turn the verdict on a pair that was shown the other way round."""
-    return _SWAPPED.get(verdict, verdict) if verdict else None
+    """The verdict on a pair that was shown the other way round."""
+    match verdict:
+        case "first":
+            return "second"
+        case "second":
+            return "first"
+        case _:
+            return verdict

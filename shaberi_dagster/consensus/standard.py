@@ -8,7 +8,7 @@ from shaberi_dagster.llm.types import CallRange
 
 
 class Standard(Strategy):
-    """A single call with all responses in its prompt; nothing is ranked."""
+    """All responses go into one prompt; nothing is ranked."""
 
     name = "standard"
     minimum = 1
@@ -19,6 +19,6 @@ class Standard(Strategy):
 
     async def _decide(self, question: str, candidates: Sequence[Candidate], ask: Ask) -> Consensus:
         names = anonymous_names(candidates)
-        responses = [Response(names[candidate.sample_index], candidate.text) for candidate in candidates]
-        reply = await ask("standard:summary", self.prompts.messages("standard", question, responses))
-        return Consensus.of("summary", reply, {"used": [candidate.sample_index for candidate in candidates]})
+        responses = [Response(names[one.sample_index], one.text) for one in candidates]
+        reply = await ask("standard:summary", self.prompts.standard(question, responses))
+        return Consensus.of("summary", reply, {"used": [one.sample_index for one in candidates]})

@@ -36,11 +36,11 @@ _FEWEST = 2
 
 @dataclass(frozen=True)
 class Contender:
-    """A candidate of a decision: an evaluation, or a strategy of it.
+    """One of those that are decided between.
 
     Attributes:
         spec: The evaluation, of which only a part may be asked.
-        strategy: The strategy whose answers count; None: the plain samples.
+        strategy: Whose answers count; None: the plain samples.
     """
 
     spec: RunSpec
@@ -70,8 +70,8 @@ class Pool:
     Attributes:
         questions: Benchmark and question_id of each.
         question_sets: Their versions.
-        judges: The judges of each benchmark; a score is their mean.
-        highest: Upper end of the reported scale, which begins at 0 or above.
+        judges: By benchmark, who judges; a score is their mean.
+        highest: Of the reported scale, which begins at 0 or above.
     """
 
     questions: tuple[tuple[str, str], ...]
@@ -86,7 +86,7 @@ class Pool:
         question_sets: tuple[str, ...],
         judges: Mapping[str, tuple[str, ...]],
     ) -> "Pool":
-        """Make the pool of some questions.
+        """The pool of some questions.
 
         Raises:
             ConfigurationError: There is none, or the benchmarks have unlike scales.
@@ -117,12 +117,12 @@ class Pool:
 
     @property
     def panel(self) -> list[str]:
-        """The names of the judges, each once."""
+        """All judges, each once."""
         return list(dict.fromkeys(judge for judges in self.judges.values() for judge in judges))
 
     @property
     def margin(self) -> float:
-        """The largest difference that does not matter, unless a request gives another."""
+        """Differences that do not matter, unless somebody says otherwise."""
         return _MARGIN * self.highest
 
     @property
@@ -131,7 +131,7 @@ class Pool:
         return any(get_benchmark(name).has_rule for name in self.names)
 
     def matrix(self, rows: pl.DataFrame, models: Sequence[str]) -> Floats:
-        """Return scores as models × questions: the mean of the judges, where all of them gave one.
+        """Scores as models × questions: the mean of the judges, where all of them gave one.
 
         Args:
             rows: model, benchmark, question_id, judge, score on the judge's scale.
@@ -185,7 +185,7 @@ def find_candidates(request: DecisionRequest, workspace: Workspace) -> list[Cont
 
 
 def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> RunSpec:
-    """Find the evaluation that a candidate's name stands for, as it is stored or as it would be."""
+    """The evaluation that a candidate's name stands for, as it is stored or as it would be."""
     model, _, own_tag = name.rpartition("@@")
     tag = own_tag if model else request.tag or _only_tag(name, workspace.lake) or "default"
     model = check_model_name(model or name)
@@ -203,7 +203,7 @@ def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> Run
 
 
 def _named(request: DecisionRequest) -> list[str]:
-    """Return the benchmarks that a request names; none where it asks for all."""
+    """The benchmarks that a request names; none where it asks for all."""
     return [name for name in request.benchmarks or () if name != "all"]
 
 
@@ -228,7 +228,7 @@ def _judges_of_imported(stored: RunSpec, benchmark: str, request: DecisionReques
 
 
 def _only_tag(model: str, lake: Lake) -> str | None:
-    """Find the tag of the model's only evaluation; None if it has none.
+    """The tag of the model's only evaluation; None if it has none.
 
     Raises:
         ConfigurationError: It has several.
@@ -243,7 +243,7 @@ def _only_tag(model: str, lake: Lake) -> str | None:
 
 
 def find_pool(candidates: Sequence[Contender], request: DecisionRequest, workspace: Workspace) -> Pool:
-    """Find the questions of the request's benchmarks that all candidates can be asked, and their judges.
+    """The questions of the request's benchmarks that all candidates can be asked, and who judges them.
 
     Raises:
         ConfigurationError: They share none, are judged by others, or the benchmarks have unlike scales.
@@ -301,7 +301,7 @@ class CandidateScores:
         self._evaluated = self._of_evaluations()
 
     def known(self) -> Floats:
-        """Read the scores (candidates × questions, NaN is none); those of evaluations count before those of parts."""
+        """Read candidates × questions; NaN is no score. CandidateScores of evaluations count before those of parts."""
         partial = self._pool.matrix(self._of_parts(), self._names)
         return np.where(np.isnan(self._evaluated), partial, self._evaluated)
 
@@ -342,15 +342,13 @@ class CandidateScores:
         """
         specs = {self._candidates[row].partial_run_id: self._candidates[row].spec for row in rows}
         missing = self.unasked(questions)
-        untried = {
-            run_id: asked for run_id, asked in missing.items() if run_id in specs and set(asked) - self._tried[run_id]
-        }
+        untried = {run_id: own for run_id, own in missing.items() if run_id in specs and set(own) - self._tried[run_id]}
         for run_id in untried:  # all of them before the first is paid for
             if not self._tried[run_id]:
                 self._check(specs[run_id])
-        for run_id, asked in untried.items():
-            self._tried[run_id] |= set(asked)
-            self._ask(partial_spec(specs[run_id], asked, self._workspace.lake))
+        for run_id, own in untried.items():
+            self._tried[run_id] |= set(own)
+            self._ask(partial_spec(specs[run_id], own, self._workspace.lake))
 
     def _ask(self, spec: RunSpec) -> None:
         workspace, names = self._workspace, list(spec.benchmarks)
@@ -397,7 +395,7 @@ class CandidateScores:
 
 
 def partial_spec(spec: RunSpec, questions: Iterable[tuple[str, str]], lake: Lake) -> RunSpec:
-    """Return the part of an evaluation that decisions ask: what they asked before, and some more questions.
+    """The part of an evaluation that decisions ask: what they asked before, and some more questions.
 
     Its requests are those of the evaluation, so whoever goes on with that pays only for the rest.
 

@@ -70,11 +70,11 @@ class Boundary:
     """Rule that tells when a pair is decided: a judge's calibrated history, or bets that need none.
 
     Attributes:
-        weights: The weight of each question.
+        weights: What each question counts.
         margin: Differences up to it are practically equal.
         order: Of the questions.
         history: What past models say; None: bets decide.
-        calibration: The certainty that the history needs; also where it cannot be calibrated, and bets decide.
+        calibration: How sure the history has to be; also where it cannot be calibrated, and bets decide.
         bets: The bets.
     """
 
@@ -93,7 +93,7 @@ class Boundary:
     def look(
         self, scores_a: Floats, scores_b: Floats, n_asked: int, since: int | None = None
     ) -> tuple[float, float, float, Verdict]:
-        """Return the estimate, the ends of its interval, and what is decided after some questions.
+        """Estimate, ends of its interval, and what is decided after some questions.
 
         Args:
             scores_a: Of one pair, shape (questions,); NaN is none.
@@ -139,8 +139,8 @@ class Decision:
         request: What was asked for.
         candidates: Those that it is between.
         pool: The questions.
-        boundary: The rule that tells when a pair is decided.
-        past: Scores of past models, without the candidates.
+        boundary: What tells when it is sure.
+        past: CandidateScores of past models, without the candidates.
         n_history: Past models of the judges.
         seed: Of the order.
         started_at: When it was first asked for.
@@ -157,17 +157,17 @@ class Decision:
 
     @property
     def decision_id(self) -> str:
-        """The identity of the decision."""
+        """Its identity."""
         return decision_id(self.request, self.candidates, self.pool, self.boundary.margin)
 
     @property
     def looks(self) -> list[int]:
-        """The numbers of questions after which one looks."""
+        """After how many questions one looks."""
         return looks(len(self.pool.questions))
 
 
 def decision_id(request: DecisionRequest, candidates: Sequence[Contender], pool: Pool, margin: float) -> str:
-    """Return the identity of a decision: its candidates, judges and questions, and how sure it has to be."""
+    """Identity of a decision: who is decided between, by whom, on which questions, how surely."""
     return sha256_json(
         {
             "candidates": [candidate.name for candidate in candidates],
@@ -181,7 +181,7 @@ def decision_id(request: DecisionRequest, candidates: Sequence[Contender], pool:
 
 
 def prepare(request: DecisionRequest, workspace: Workspace) -> Decision:
-    """Make everything ready up to the first question; of the lake only a calibration may be written.
+    """Everything up to the first question; of the lake only a calibration may be written.
 
     Raises:
         ConfigurationError: What is asked for cannot be decided.
@@ -216,15 +216,13 @@ def prepare(request: DecisionRequest, workspace: Workspace) -> Decision:
     )
 
 
-def decide(
-    decision: Decision, workspace: Workspace, after_round: Callable[[Sequence[Look]], object] = lambda _: None
-) -> None:
+def decide(decision: Decision, workspace: Workspace, told: Callable[[Sequence[Look]], object] = lambda _: None) -> None:
     """Ask and look until the best are known, or until it cannot be told; what is stored already is not asked again.
 
     Args:
         decision: From `prepare`.
         workspace: Where to read and write, and how calls are made.
-        after_round: Called with the looks of each round.
+        told: Is told of each round.
 
     Raises:
         ConfigurationError: It would send a key where it does not belong.
@@ -232,38 +230,38 @@ def decide(
     """
     scores = CandidateScores(decision.candidates, decision.pool, workspace)
     contest = Contest(decision.boundary, decision.past, len(decision.candidates), decision.seed)
-    record = _Record(decision, contest, workspace)
+    journal = _Record(decision, contest, workspace)
     scores.check_keys()
-    record.state("running", 0)
+    journal.state("running", 0)
     for n_asked in _rounds(decision, scores):
         scores.ask(contest.boundary.order.questions[:n_asked], contest.alive)
         found = contest.look(scores.known(), n_asked)
-        record.add(found)
-        after_round(found)
+        journal.add(found)
+        told(found)
         reason = _hindrance(decision, workspace, found, n_asked)
         if contest.is_decided:
-            record.state("decided", n_asked)
+            journal.state("decided", n_asked)
             return
         if reason:
-            record.state("undecided", n_asked, reason)
+            journal.state("undecided", n_asked, reason)
             return
-        record.state("running", n_asked)
+        journal.state("running", n_asked)
 
 
 class Contest:
-    """The pairs of some candidates while questions are asked: those still in, and what is decided.
+    """The pairs of some candidates while questions are asked: who is still in, and what is decided.
 
     Args:
-        boundary: The rule that tells when a pair is decided.
-        past: Scores of past models, shape (models, questions).
-        n_candidates: The number of candidates.
-        seed: The seed of what is drawn on the way.
+        boundary: What tells when a pair is decided.
+        past: CandidateScores of past models, shape (models, questions).
+        n_candidates: Between how many it is.
+        seed: Of what is drawn on the way.
 
     Attributes:
         boundary: Its order changes where bets begin on the way.
-        alive: Places of the candidates that are not shown to be worse than another.
-        verdicts: Verdicts on the pairs that are decided.
-        beyond: By the place of a candidate outside of the history, in what it is outside.
+        alive: Who is not shown to be worse than another, by place.
+        verdicts: Of the pairs that are decided.
+        beyond: In what candidates are outside of the history, by place.
     """
 
     def __init__(self, boundary: Boundary, past: Floats, n_candidates: int, seed: int) -> None:
@@ -282,7 +280,7 @@ class Contest:
         """Decide what can be decided after some questions of the order.
 
         Args:
-            known: Scores, shape (candidates, questions); NaN is none.
+            known: CandidateScores, shape (candidates, questions); NaN is none.
             n_asked: Questions asked.
         """
         if self.boundary.history and n_asked < len(self.boundary.weights):
@@ -321,7 +319,7 @@ class Contest:
 
 
 def _rounds(decision: Decision, scores: CandidateScores) -> Iterator[int]:
-    """Return the looks; only the last one where nothing has to be asked."""
+    """The looks; only the last one where nothing has to be asked."""
     order = decision.boundary.order.questions
     if not scores.unasked(order):
         yield len(order)
@@ -387,7 +385,7 @@ class _Record:
         self._workspace.lake.replace("decisions", frame, {"decision_id": decision.decision_id})
 
     def _spent(self) -> tuple[int, float | None]:
-        """Count calls since the decision was first asked for, and their cost if that is known."""
+        """Calls since the decision was first asked for, and what they cost if that is known."""
         runs = sorted({candidate.partial_run_id for candidate in self._decision.candidates})
         rows = self._workspace.lake.read("calls", {"run_id": runs}, ["created_at", "cost_usd", "status"])
         made = rows.filter(pl.col("created_at") >= self._decision.started_at)

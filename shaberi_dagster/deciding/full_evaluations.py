@@ -13,12 +13,12 @@ _SAME_OPTIONS = ("samples", "questions", "base_url", "judge_base_url", "api_key_
 def full_evaluations(
     lacking: Sequence[Contender], benchmarks: Sequence[str], request: DecisionRequest
 ) -> tuple[str, ...]:
-    """Return the commands that ask for the rest, one a run.
+    """The commands that ask for the rest, one a run.
 
     Args:
         lacking: Candidates that lack scores.
-        benchmarks: The benchmarks of the decision.
-        request: The decision that was asked for.
+        benchmarks: What is decided about.
+        request: What was asked for.
     """
     specs = {candidate.spec.run_id: candidate.spec for candidate in lacking}
     same = [(f"--{name.replace('_', '-')}", getattr(request, name)) for name in _SAME_OPTIONS]

@@ -50,11 +50,11 @@ class Past:
 
     @classmethod
     def none(cls, pool: Pool) -> "Past":
-        """Return the past of no model."""
+        """No model."""
         return cls((), np.empty((0, len(pool.questions))))
 
     def without(self, models: Collection[str]) -> "Past":
-        """Return the past of the other models."""
+        """The others."""
         kept = [row for row, name in enumerate(self.models) if name not in models]
         return Past(tuple(self.models[row] for row in kept), self.scores[kept])
 
@@ -67,7 +67,7 @@ class Past:
 
 
 def past_scores(pool: Pool, lake: Lake) -> Past:
-    """Read the scores of whole evaluations by the pool's judges, each piece of evidence once; the mean of a model's.
+    """The scores of whole evaluations by the pool's judges, each piece of evidence once; of a model's several the mean.
 
     Args:
         pool: The questions and their judges; another judge's scores are never used.
@@ -134,16 +134,16 @@ def outside(past: Floats, scores: Floats) -> list[str]:
 
 
 def _limit(values: Sequence[float]) -> float:
-    """Return the largest value, and `_BEYOND` of its distance from the middle."""
+    """The largest value, and `_BEYOND` of its distance from the middle."""
     largest = float(np.nanmax(values))
     return largest + _BEYOND * (largest - float(np.nanmedian(values)))
 
 
 def judged_pool(judge: str, benchmarks: Sequence[str], lake: Lake) -> Pool:
-    """Find the questions of which a judge has scored most models, of each benchmark the set that most were asked.
+    """The questions of which a judge has scored most models, of each benchmark the set that most were asked.
 
     Args:
-        judge: The judge.
+        judge: Whose history it is.
         benchmarks: Of these; those that it has not judged are left out.
         lake: Where scores are.
 

@@ -10,7 +10,7 @@ from shaberi_dagster.util.models import Frozen
 
 
 class DecisionRequest(Frozen):
-    """The decision that a user asks for in the command line or the launchpad."""
+    """What to decide, as a user asks for it in the command line or the launchpad."""
 
     candidates: Annotated[
         list[str],
@@ -65,7 +65,7 @@ class DecisionRequest(Frozen):
     ] = None
 
     def run_request(self, model: str, tag: str) -> RunRequest:
-        """Return the request of the evaluation of which a decision about a model asks a part."""
+        """The evaluation of which a decision about a model asks a part."""
         return RunRequest(model=model, tag=tag, **{name: getattr(self, name) for name in _OF_RUNS})
 
 

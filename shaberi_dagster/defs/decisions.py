@@ -37,12 +37,12 @@ def decisions(
     curve: list[dict[str, Any]] = []
     decision = prepare(DecisionRequest(**part_of(config, DecisionRequest)), place)
 
-    def after_round(looks: Sequence[Look]) -> None:
+    def told(looks: Sequence[Look]) -> None:
         curve.extend(_row(decision, look) for look in looks)
         for look in looks:
             context.log_event(dg.AssetObservation(DECISION, metadata=_numbers(_row(decision, look))))
 
-    decide(decision, place, after_round)
+    decide(decision, place, told)
     (row,) = place.lake.read("decisions", {"decision_id": decision.decision_id}).rows(named=True)
     metadata = {
         "decision_id": decision.decision_id,

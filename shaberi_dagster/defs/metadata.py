@@ -15,7 +15,7 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.stages.ordered import STAGES
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.identity import names_of
-from shaberi_dagster.viewer.web.address import DEFAULT_PORT, command_for, page_url
+from shaberi_dagster.viewer.web.ask import DEFAULT_PORT, address, command_for
 
 _PREVIEW_CHARACTERS = 120
 _HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{52}\b")  # of sha256 the first 12 digits tell rows apart
@@ -119,7 +119,7 @@ def _inspecting(model: str, run_tag: str, benchmark: str) -> str:
 
 def _page(outcome: StageResult) -> str:
     """The viewer's page of the questions of a run's benchmark, and the command that opens it."""
-    page = page_url("/questions", [("m", outcome.run_id), ("benchmark", outcome.benchmark)])
+    page = address("/questions", [("m", outcome.run_id), ("benchmark", outcome.benchmark)])
     return f"`{command_for(page)}`, or while it runs [its questions](http://127.0.0.1:{DEFAULT_PORT}{page})"
 
 

@@ -40,7 +40,7 @@ def pools_of(stage: str, spec: RunSpec, judges: Sequence[str] = ()) -> list[str]
         spec: The run.
         judges: For `judgements`: only these; none named means all of the run's.
     """
-    endpoints = [endpoint for endpoint, _ in stage_named(stage).model_endpoints(spec, judges)]
+    endpoints = [model.endpoint for model in stage_named(stage).models(spec, judges)]
     return sorted({pool_name(endpoint.base_url) for endpoint in endpoints if endpoint.base_url != EMBEDDED_URL})
 
 

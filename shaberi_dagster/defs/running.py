@@ -24,7 +24,7 @@ from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.prompts.library import judges_alike
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.runs.forecast import Forecast
-from shaberi_dagster.runs.planning import benchmarks_of, judged_again, named_judges, plan_run
+from shaberi_dagster.runs.planning import benchmarks_of, judged_anew, named_judges, plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.stored import find_run, load_run, store_run
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
@@ -101,7 +101,7 @@ class Evaluation:
         )
         self._judges_asked = named_judges(requests[0], self._workspace)
         self._benchmarks = self._asked_benchmarks(requests[0])
-        self._specs = [self._judged_again(request) if rejudge else self._planned(request) for request in requests]
+        self._specs = [self._judged_anew(request) if rejudge else self._planned(request) for request in requests]
 
     @property
     def workspace(self) -> Workspace:
@@ -243,7 +243,7 @@ class Evaluation:
     def _planned(self, request: RunRequest) -> RunSpec:
         return plan_run(request, self._workspace, is_judged=self._only is None or Judgements.name in self._only)
 
-    def _judged_again(self, request: RunRequest) -> RunSpec:
+    def _judged_anew(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
         before = find_run(self._workspace.lake, request.model, request.tag)
         if before is None:
@@ -255,7 +255,7 @@ class Evaluation:
         old = {judge.name for judge in before.judges}
         old |= {name for settings in before.benchmarks.values() for name in settings.imported_judges}
         asked = self._judges_asked or [judge.name for judge in spec.judges]
-        return judged_again(spec, [name for name in asked if name in old], self._benchmarks)
+        return judged_anew(spec, [name for name in asked if name in old], self._benchmarks)
 
     def _stages(self) -> list[str]:
         spec = self.spec

@@ -29,7 +29,7 @@ from shaberi_dagster.defs.run_records import LOCATION
 from shaberi_dagster.errors import ConfigurationError, EndpointError, ShaberiError
 from shaberi_dagster.llm.endpoints import key_variables
 from shaberi_dagster.llm.keys import how_to_bind
-from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.stored import store_run, stored_spec
 from shaberi_dagster.runs.workspace import Workspace

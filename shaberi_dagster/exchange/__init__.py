@@ -1,1 +1,1 @@
-"""Imports from other trees, caches and logs, and exports as files."""
+"""What comes in from other trees and caches, and what goes out as files."""

@@ -23,12 +23,12 @@ from shaberi_dagster.exchange.importer import (
     ImportedSample,
     ImportedVerdict,
     Importer,
+    ImportReport,
     ImportSource,
     RunPart,
+    import_logs,
 )
-from shaberi_dagster.exchange.logs import import_logs
 from shaberi_dagster.exchange.rejected import Rejected
-from shaberi_dagster.exchange.reporting import ImportReport
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import CACHES, RunRequest
 from shaberi_dagster.runs.stored import load_run
@@ -100,7 +100,7 @@ class _Part(BaseModel):
 
 
 class _Response(_Part):
-    """A response of a model.
+    """One response of a model.
 
     Attributes:
         provider: Who served it.
@@ -120,7 +120,7 @@ class _Response(_Part):
 
 
 class _Verdict(_Part):
-    """A verdict on a response.
+    """What was said of one response.
 
     Attributes:
         correct: Whether it was right.
@@ -160,7 +160,7 @@ class _Header(_Part):
 
 
 class _Place(NamedTuple):
-    """A place in a document; see `Rejected`."""
+    """Where something stands; see `Rejected`."""
 
     what: str
     line: int | None

@@ -76,7 +76,7 @@ class ImportedRows:
 
 
 class Import(ABC, Generic[BlockT, StepT, ReportT]):
-    """An import at work: it lists sources, reads them in blocks, places their rows in runs, and commits these.
+    """One import at work: it lists sources, reads them in blocks, places their rows in runs, and commits these.
 
     Args:
         tag: `import_tag` of its files in `legacy_files`.
@@ -203,6 +203,13 @@ class Import(ABC, Generic[BlockT, StepT, ReportT]):
             for stage in REMADE:
                 reprocess_imported(stage, run_ids, list(ALL_BENCHMARKS), self.workspace)
 
+    def write_facts(self, table: str, rows: pl.DataFrame, keys: Mapping[str, str | Sequence[str]]) -> None:
+        """Let `legacy_files` or `legacy_quarantine` have these rows under some keys, unless it has."""
+        stored = self.lake.read(table, keys)
+        fresh = conform(TABLES[table], rows)
+        if not fresh.hash_rows().sort().equals(stored.hash_rows().sort()):
+            self.lake.replace(table, fresh, keys)
+
     def below_others(self, imported: pl.DataFrame) -> pl.DataFrame:
         """Supersede imported judgements where the same judge has judged the sample here since."""
         keys = ["run_id", "judge", *SAMPLE]
@@ -249,8 +256,9 @@ def imported_run(
     model: str, run_tag: str, benchmarks: Mapping[str, BenchmarkSpec], imported: ImportedSpec, before: RunSpec | None
 ) -> RunSpec:
     """Return what is known of an imported run, with the judges, strategies and passes that were added to it."""
+    added = {name: getattr(before, name) for name in ("judges", "passes", "consensus", "plugins")} if before else {}
     known = {"model": model, "run_tag": run_tag, "endpoint": None, "benchmarks": benchmarks, "imported": imported}
-    return before.model_copy(update=known) if before else RunSpec(origin="imported", judges=(), **known)
+    return RunSpec(origin="imported", **{"judges": (), **added, **known})
 
 
 def imported_benchmark(questions: QuestionSet, before: BenchmarkSpec | None, **known: Any) -> BenchmarkSpec:
@@ -261,15 +269,16 @@ def imported_benchmark(questions: QuestionSet, before: BenchmarkSpec | None, **k
         before: What was known of it.
         known: Further fields.
     """
-    known |= {
+    added = {name: getattr(before, name) for name in ("single", "strategies", "judges")} if before else {}
+    unknown = dict.fromkeys(("prompt_hash", "temperature", "max_tokens", "frequency_penalty"))
+    facts = {
         "question_set": questions.name,
         "question_set_sha256": questions.sha256,
         "n_questions": len(questions.questions),
         "source": questions.source,
         "source_revision": questions.source_revision,
     }
-    unknown = dict.fromkeys(("prompt_hash", "temperature", "max_tokens", "frequency_penalty"))
-    return before.model_copy(update=known) if before else BenchmarkSpec(**{**unknown, **known})
+    return BenchmarkSpec(**{**facts, **unknown, **added, **known})
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Results of imports and exports as sentences and tables."""
+"""What imports and exports have done, said in sentences and tables."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,13 +56,13 @@ def _of_tree(done: Export) -> Iterator[str]:
 
 
 def _counted(title: str, notes: Sequence[Note]) -> Iterator[str]:
-    """Yield a line for each sentence that notes have, with an example."""
+    """One line for each thing there is to say, with an example."""
     by_what: dict[str, list[Note]] = defaultdict(list)
     for note in notes:
         by_what[note.what].append(note)
-    for sentence, alike in by_what.items():
-        rows = sum(note.rows for note in alike)
-        yield f"{title}: {sentence}: {rows:,} rows in {len(alike):,} places, e.g. {alike[0].path}"
+    for what, those in by_what.items():
+        rows = sum(note.rows for note in those)
+        yield f"{title}: {what}: {rows:,} rows in {len(those):,} places, e.g. {those[0].path}"
 
 
 def trees_result(counted: Reconciliation, tag: str, *, full: bool = False) -> Result:
@@ -143,7 +143,7 @@ def _of_caches(report: Mapping[str, Any]) -> Iterator[str]:
             f"have their texts ({report['questions_with_text']:,} have): import a baseline cache with them, and "
             "the ids become those of the texts"
         )
-    yield from (f"quarantined: {part['path']} {part['reason']}" for part in report["quarantine"][:_MOST_SHOWN])
+    yield from (f"quarantined: {one['path']} {one['reason']}" for one in report["quarantine"][:_MOST_SHOWN])
     if report["quarantine"]:
         yield 'their text: shaberi sql "select path, reason, raw from legacy_quarantine"'
     yield from (f"sums do not agree: {sentence}" for sentence in report["discrepancies"])
@@ -175,7 +175,7 @@ def _cell(value: object) -> str:
 
 
 def _said_of(file: Mapping[str, Any]) -> str:
-    """Say what became of a cache."""
+    """What became of a cache."""
     if file["status"] != "imported":
         return f"{file['path']}: {file['status']}" + (f": {file['reason']}" if file["reason"] else "")
     answers = f"{file['responses']:,} responses -> {file['answers']:,} answers, {file['errors']:,} of them errors"

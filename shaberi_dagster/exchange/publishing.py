@@ -1,4 +1,4 @@
-"""Publishing: the catalog and `results/` are derived from the lake once per command or Dagster run.
+"""What is derived from the lake for readers, the catalog and `results/`: written once per command or Dagster run.
 
 Stages only say which runs they change, and keep `manifest.json` of those true. Whoever began, the command or the
 Dagster run, writes everything else at its end, however that comes. A process killed with -9 does not: the next reader

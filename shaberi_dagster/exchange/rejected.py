@@ -39,18 +39,6 @@ class Rejected:
         return cls(line, reason, raw, len(content), hashlib.sha256(content).hexdigest(), **place)
 
     @property
-    def row(self) -> dict[str, Any]:
-        """The columns of `legacy_quarantine` that tell of the part, whatever file it is in."""
-        return {
-            "source_line": self.line,
-            "reason": self.sentence,
-            "raw": self.raw,
-            "raw_encoding": self.raw_encoding,
-            "size": self.size,
-            "sha256": self.sha256,
-        }
-
-    @property
     def sentence(self) -> str:
         """The reason, with its place in a document."""
         return f"{self.pointer}: {self.reason}" if self.pointer else self.reason

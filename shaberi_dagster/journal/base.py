@@ -54,12 +54,12 @@ class Journal(ABC):
 
     @property
     def records(self) -> Iterator[Record]:
-        """The calls in the order of their end, errors included: flat rows with labels, `created_at` a datetime."""
+        """All calls in the order of their end, errors included: flat rows with labels, `created_at` a datetime."""
         return (_dated(record) for record in self._records() if "request_hash" in record)
 
     @property
     def limit_changes(self) -> Iterator[Record]:
-        """The changes of limits in order, `created_at` a datetime."""
+        """All changes of limits in order, `created_at` a datetime."""
         return (_dated(record) for record in self._records() if "limit_before" in record)
 
     def append_limit_change(self, base_url: str, change: LimitChange) -> None:
@@ -161,7 +161,7 @@ class Calls(Mapping[str, Call]):
 
 
 class OtherJournals(Protocol):
-    """The journals of a lake but for one.
+    """All journals of a lake but one.
 
     Attributes:
         ended: A number that changes when a journal has ended whose calls may be in the lake of another host only.
@@ -181,16 +181,16 @@ class News:
     Attributes:
         place: Where to go on the next time.
         records: What was written since the last time, `created_at` as text.
-        restarted: Whether it is another journal than the last time.
+        anew: Whether it is another journal than the last time.
     """
 
     place: tuple[Any, ...]
     records: Iterable[Record]
-    restarted: bool
+    anew: bool
 
 
 class Journals(ABC):
-    """The journals of a lake."""
+    """All journals of a lake."""
 
     @abstractmethod
     def open(self, run_id: str, stage: str) -> Journal:
@@ -237,14 +237,14 @@ class Journals(ABC):
         identity = self._identity(run_id, stage)
         if identity is None:
             return None
-        restarted = since is None or since[0] != identity
-        end = 0 if since is None or restarted else since[1]
+        anew = since is None or since[0] != identity
+        end = 0 if since is None or anew else since[1]
         records = []
         for place, line in self._lines_after(run_id, stage, identity, end):
             end = place
             with suppress(ValueError):  # whoever opens it sets such lines aside
                 records.append(decoded(line))
-        return News((identity, end), records, restarted)
+        return News((identity, end), records, anew)
 
     @abstractmethod
     def _identity(self, run_id: str, stage: str) -> str | None:

@@ -45,20 +45,20 @@ class FileJournals(Journals):
         return self._folder / f"{_file_name(run_id)}.{stage}{_SUFFIX}"
 
     def open(self, run_id: str, stage: str) -> "FileJournal":
-        """Open the journal of a stage, or begin one."""
+        """As in `Journals`."""
         return FileJournal.open(self.path(run_id, stage), run_id, stage)
 
     def stages(self, run_id: str) -> list[str]:
-        """List the stages of a run that have a journal."""
+        """As in `Journals`."""
         names = (name.rpartition(".") for name in self.unfinished())
         return [stage for run, _, stage in names if run == _file_name(run_id)]
 
     def unfinished(self) -> list[str]:
-        """List all journals, as `run.stage`; of a long `run` a part stands for the whole."""
+        """As in `Journals`; of a long `run` a part stands for the whole."""
         return sorted(path.name.removesuffix(_SUFFIX) for path in self._folder.glob(f"*{_SUFFIX}"))
 
     def others(self, run_id: str, stage: str) -> "OtherFiles":
-        """Find all journals but that of this stage."""
+        """As in `Journals`."""
         return OtherFiles(self.path(run_id, stage))
 
     def _identity(self, run_id: str, stage: str) -> str | None:
@@ -127,19 +127,19 @@ class FileJournal(Journal):
 
     @property
     def calls(self) -> Mapping[str, Call]:
-        """The `ok` calls by request hash, each read when asked for."""
+        """As in `Journal`: read from the file."""
         return Calls(self._offsets, lambda request_hash: _call_at(self.path, self._offsets[request_hash]))
 
     def claims(self) -> AbstractContextManager[FileClaims | None]:
-        """Enter the claims of whoever has it open; None where the system has no such locks."""
+        """As in `Journal`."""
         return FileClaims(self.path.parent.parent / LOCKS_FOLDER / "calls.lock") if AVAILABLE else nullcontext()
 
     def check(self) -> None:
-        """Make sure that nobody else has taken the stage over: the lock lasts as long as the file is open."""
+        """As in `Journal`: the lock lasts as long as the file is open."""
         self._open_descriptor()
 
     def close(self) -> None:
-        """Make all records durable and let others open it."""
+        """As in `Journal`."""
         self._closing.set()
         self._unsynced.set()
         self._room.unlink(missing_ok=True)
@@ -158,7 +158,7 @@ class FileJournal(Journal):
             os.close(descriptor)
 
     def remove(self) -> None:
-        """Close it and delete it."""
+        """As in `Journal`."""
         self.path.unlink(missing_ok=True)  # still locked, so nobody can have opened this very file
         self.close()
         _sync_folder(self.path.parent)
@@ -276,7 +276,7 @@ class FileJournal(Journal):
     def _failed(self, error: OSError) -> ShaberiError:
         return ShaberiError(
             f"journal {self.path} cannot be written: {error.strerror}; "
-            "free space on the disk or repair it, then run the same command again: finished calls are kept"
+            "free space or mend the disk and run the same command again, finished calls are kept"
         )
 
 
@@ -297,7 +297,7 @@ class OtherFiles:
         self._followed: dict[str, _Followed] = {}
 
     def find(self, request_hashes: Iterable[str]) -> dict[str, Call]:
-        """Find the `ok` calls among these requests that stand there now."""
+        """As in `OtherJournals`."""
         self._follow()
         found = {}
         for name in request_hashes if self._followed else ():

@@ -13,13 +13,9 @@ from typing import TYPE_CHECKING, Any
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
 from shaberi_dagster.journal.base import pauses
 from shaberi_dagster.settings import MIRROR_MARK, database_label
-from shaberi_dagster.util.lazy import lazy
 
 if TYPE_CHECKING:
-    import psycopg2
     from psycopg2.extensions import connection as Connection  # noqa: N812
-else:
-    psycopg2 = lazy("psycopg2")
 
 _CONNECT_SECONDS = 10
 # A host that is gone without a word is noticed after half a minute, by us and by the server, which frees its locks.
@@ -36,6 +32,12 @@ def connect(url: str) -> "Connection":
         ConfigurationError: The URL is none, the database cannot be reached or refuses us, or the driver is missing.
             The message has no password.
     """
+    try:
+        import psycopg2  # noqa: PLC0415
+    except ImportError:
+        raise ConfigurationError(
+            "SHABERI_DATABASE_URL needs the extra 'cluster': install shaberi-dagster[cluster]"
+        ) from None
     label = database_label(url)
     try:
         connection = psycopg2.connect(
@@ -49,15 +51,11 @@ def connect(url: str) -> "Connection":
             options=f"-c tcp_keepalives_idle={_IDLE_SECONDS} -c tcp_keepalives_interval={_INTERVAL_SECONDS} "
             f"-c tcp_keepalives_count={_PROBES}",
         )
-    except ImportError:
-        raise ConfigurationError(
-            "SHABERI_DATABASE_URL needs the extra 'cluster': install shaberi-dagster[cluster]"
-        ) from None
     except psycopg2.OperationalError as error:
         raise ConfigurationError(f"database {label} cannot be reached: {_in_one_line(error)}") from None
     except psycopg2.Error:  # its words have the URL in them
         raise ConfigurationError(
-            f"SHABERI_DATABASE_URL ({label}) must be like postgresql://user:password@host:port/name"
+            f"SHABERI_DATABASE_URL ({label}) is no postgresql://user:password@host:port/name"
         ) from None
     connection.autocommit = True
     return connection
@@ -69,6 +67,8 @@ def query(connection: "Connection", statement: str, *values: Any) -> list[tuple[
     Raises:
         ShaberiError: The connection is lost, or the database refuses the statement.
     """
+    import psycopg2  # noqa: PLC0415
+
     try:
         with connection.cursor() as cursor:
             cursor.execute(statement, values or None)

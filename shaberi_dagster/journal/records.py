@@ -35,7 +35,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Call:
-    """A finished call: a reply, or the error it ended with.
+    """One finished call: a reply, or the error it ended with.
 
     Attributes:
         request_hash: Identity of the request.
@@ -93,7 +93,7 @@ Cause = Literal["start", "success", "rate_limit"]
 
 @dataclass(frozen=True)
 class LimitChange:
-    """A change of a limit.
+    """One change of a limit.
 
     Attributes:
         at: UTC time.

@@ -91,7 +91,7 @@ class DatabaseJournals(Journals):
         self._process = 0
 
     def open(self, run_id: str, stage: str) -> "DatabaseJournal":
-        """Open the journal of a stage, or begin one."""
+        """As in `Journals`."""
         connection = self._connected()
         try:
             return DatabaseJournal(connection, database_label(self._url), self._lake, run_id, stage)
@@ -100,17 +100,17 @@ class DatabaseJournals(Journals):
             raise
 
     def stages(self, run_id: str) -> list[str]:
-        """List the stages of a run that have a journal."""
+        """As in `Journals`."""
         statement = "select stage from shaberi_journals where (lake, run_id) = (%s, %s) order by stage"
         return [stage for (stage,) in self.query(statement, self._lake, run_id)]
 
     def unfinished(self) -> list[str]:
-        """List all journals, as `run.stage`."""
+        """As in `Journals`."""
         statement = "select run_id || '.' || stage from shaberi_journals where lake = %s order by 1"
         return [name for (name,) in self.query(statement, self._lake)]
 
     def others(self, run_id: str, stage: str) -> "OthersInDatabase":
-        """Find all journals but that of this stage."""
+        """As in `Journals`."""
         return OthersInDatabase(self, self._lake, run_id, stage)
 
     def query(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -146,7 +146,7 @@ class DatabaseJournals(Journals):
 
 
 class OthersInDatabase:
-    """The journals of a lake but for one.
+    """All journals of a lake but one.
 
     Attributes:
         ended: How many journals of all lakes of the database have ended, as of the last `find`.
@@ -157,7 +157,7 @@ class OthersInDatabase:
         self.ended = 0
 
     def find(self, request_hashes: Iterable[str]) -> dict[str, Call]:
-        """Find the `ok` calls among these requests that stand there now."""
+        """As in `OtherJournals`."""
         rows = self._journals.query(_FIND, *self._own, list(request_hashes))
         self.ended = rows[0][0]
         calls = (Call.from_record(orjson.loads(record)) for _, record in rows if record is not None)
@@ -205,16 +205,16 @@ class DatabaseJournal(Journal):
 
     @property
     def calls(self) -> Mapping[str, Call]:
-        """The `ok` calls by request hash, each read when asked for."""
+        """As in `Journal`."""
         return Calls(self._known, self._read)
 
     def claims(self) -> AbstractContextManager[Claims]:
-        """Enter the claims of whoever has it open, which are on the same connection."""
+        """As in `Journal`: they are on the same connection."""
         return nullcontext(self)
 
     @asynccontextmanager
     async def of(self, request_hash: str) -> AsyncIterator[None]:
-        """Hold the claim to a request within this context."""
+        """As in `Claims`."""
         for pause in pauses():
             if self._claim(request_hash):
                 break
@@ -228,12 +228,12 @@ class DatabaseJournal(Journal):
             self._something.set()
 
     def check(self) -> None:
-        """Make sure that nobody else has taken the stage over: the lock lasts as long as the connection."""
+        """As in `Journal`: the lock lasts as long as the connection."""
         self._flush()
         self._query("select 1")
 
     def close(self) -> None:
-        """Make all records durable and let others open it."""
+        """As in `Journal`."""
         if self._closed:
             return
         self._closed = True
@@ -248,7 +248,7 @@ class DatabaseJournal(Journal):
             self._connection.close()
 
     def remove(self) -> None:
-        """Close it and delete it."""
+        """As in `Journal`."""
         self._flush()
         # First that one has ended: whoever finds its calls no more knows that they are in the lake.
         self._query("select nextval('shaberi_journals_ended')")

@@ -1,18 +1,21 @@
-"""The base of judges: an answer to a question in, the columns of a judgement out, all calls through `make_call`."""
+"""What a judge is: an answer to a question in, the columns of a judgement out, and all calls through `ask`."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from shaberi_dagster.benchmarks.questions import Question
-from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
-from shaberi_dagster.llm.types import CallRange
+from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint
+
+AskJudge = Callable[..., Awaitable[tuple[Call, bool]]]
+"""As `stages.base.Ask`."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """An answer before a judge.
+    """One answer before one judge.
 
     Attributes:
         question: What was asked.
@@ -41,7 +44,7 @@ class Judge(ABC):
             anew.
         round: How often it was asked to judge this benchmark anew.
         model: The model that it asks, where it has another name; else None.
-        model_endpoint: Where it asks which model; None when it asks nobody.
+        asks: Where it asks which model; None when it asks nobody.
         max_tokens: Most completion tokens of a call.
         of_unmade: Calls that an answer with a text takes which is not there yet.
     """
@@ -53,7 +56,7 @@ class Judge(ABC):
     older_config_hashes: Sequence[str] = ()
     round: int = 0
     model: str | None = None
-    model_endpoint: ModelEndpoint | None = None
+    asks: tuple[Endpoint, str] | None = None
     max_tokens: int = 0
     of_unmade: CallRange
 
@@ -66,7 +69,7 @@ class Judge(ABC):
         """The case of an answer that has a text."""
 
     @abstractmethod
-    async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
+    async def judge(self, case: Case, ask: AskJudge) -> dict[str, Any]:
         """The columns of the judgement: status, score and how it came about."""
 
 

@@ -6,12 +6,11 @@ from typing import Any
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.judges.base import Case, Judge
+from shaberi_dagster.judges.base import AskJudge, Case, Judge
 from shaberi_dagster.judges.parse import ParsedScore, is_out_of_scale, parse_score
 from shaberi_dagster.judges.spec import JudgeSpec
-from shaberi_dagster.llm.request import CallMaker, ChatRequest
-from shaberi_dagster.llm.thinking import answer_of, split_thinking
-from shaberi_dagster.llm.types import CallRange, Message, Sampling, ScoreLine
+from shaberi_dagster.llm.thinking import split_thinking
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling, ScoreLine
 from shaberi_dagster.prompts.library import (
     PromptLibrary,
     fallback_messages,
@@ -25,7 +24,7 @@ OUT_OF_SCALE = "out_of_scale"
 
 
 class LLMJudge(Judge):
-    """An LLM that judges the answers of a run to one benchmark.
+    """One judge of a run for one benchmark.
 
     Args:
         spec: Its settings.
@@ -43,7 +42,7 @@ class LLMJudge(Judge):
         self.config_hash = spec.config_hash(*prompt_hashes)
         self.former_config_hashes = spec.former_config_hashes(*prompt_hashes)
         self.round = spec.rounds.get(benchmark.name, 0)
-        self.model_endpoint, self.max_tokens = (spec.endpoint, spec.model), spec.max_tokens
+        self.asks, self.max_tokens = (spec.endpoint.to_endpoint(), spec.model), spec.max_tokens
 
     def request_for(self, question: Question, text: str) -> ChatRequest:
         """The question, the text and the criteria as the judge is told them."""
@@ -53,16 +52,15 @@ class LLMJudge(Judge):
         """Every text is judged."""
         return Case(question, answer, self.request_for(question, answer["answer"]), self.of_unmade)
 
-    async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
+    async def judge(self, case: Case, ask: AskJudge) -> dict[str, Any]:
         """The score, as the judge or the fallback says it."""
-        assert case.request is not None  # noqa: S101  (every text is judged)
-        first, reused = await make_call(case.request, "judge")
+        first, reused = await ask(case.request, "judge")
         if first.status == "error":
             return self.judged(case, first, None)
-        if self._parsed(case, first) is not None or not answer_of(first).strip():
+        if self._parsed(case, first) is not None or not _said(first).strip():
             return self.judged(case, first, None)
-        request = self._chat(fallback_messages(self._prompts, self._benchmark, answer_of(first)))
-        second, _ = await make_call(request, "fallback", lookup=reused)
+        request = self._chat(fallback_messages(self._prompts, self._benchmark, _said(first)))
+        second, _ = await ask(request, "fallback", lookup=reused)
         return self.judged(case, first, second)
 
     def judged(self, case: Case, first: Call, second: Call | None) -> dict[str, Any]:
@@ -91,12 +89,12 @@ class LLMJudge(Judge):
             }
         if last.status == "error":
             return row | {"status": "error", "error_class": last.error_class, "error_message": last.error_message}
-        if not answer_of(first).strip():
+        if not _said(first).strip():
             return row | {"status": "error", "error_class": "empty_output", "error_message": "the judge wrote nothing"}
         return row | {"status": "error", "error_class": "no_score", "error_message": "no score in the judge's output"}
 
     def has_score(self, case: Case, call: Call) -> bool:
-        """Return whether the parser finds a score in the output of a call."""
+        """Whether the parser finds a score in the output of the call."""
         return self._parsed(case, call) is not None
 
     def _parsed(self, case: Case, call: Call) -> ParsedScore | None:
@@ -105,7 +103,7 @@ class LLMJudge(Judge):
     def _chat(self, messages: tuple[Message, ...]) -> ChatRequest:
         score_line = ScoreLine("FINAL SCORE: ", self._benchmark.scale_minimum, self._benchmark.scale_maximum)
         return ChatRequest(
-            self._spec.endpoint,
+            self._spec.endpoint.to_endpoint(),
             self._spec.model,
             messages,
             Sampling(self._spec.temperature, self._spec.max_tokens, last_line=score_line),
@@ -134,6 +132,11 @@ def parsed_score(
         finish_reason=finish_reason,
         rounding=judge.score_rounding,
     )
+
+
+def _said(call: Call) -> str:
+    """What a judge says when it has thought: a score in its thinking is not yet its score."""
+    return split_thinking(call.content or "").answer
 
 
 def _usage(first: Call, second: Call | None) -> dict[str, int | None]:

@@ -26,10 +26,9 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Literal
 
-from shaberi_dagster.benchmarks.registry import LegacyForm
-from shaberi_dagster.judges.spec import Rounding
-
 ScoreSource = Literal["final_score", "score_tag", "legacy_form", "bare_number"]
+LegacyForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]
+Rounding = Literal["none", "legacy"]
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def parse_score(
 
 
 def is_out_of_scale(parsed: ParsedScore, low: float, high: float) -> bool:
-    """Return whether a score lies outside the judge's scale (its ends are inside), or is one of another scale."""
+    """Whether a score lies outside the judge's scale, whose ends belong to it, or is one of another scale."""
     return not low <= parsed.score <= high or parsed.out_of not in {None, high}
 
 
@@ -208,7 +207,7 @@ def _form_finder(form: LegacyForm, answer: str) -> _Finder:
 
 
 def _holds_score(answer: str, legacy_forms: Sequence[LegacyForm]) -> bool:
-    """Return whether an echo of the answer could be taken for a judgement (bare numbers are compared one by one)."""
+    """Whether an echo of the answer could be taken for a judgement (bare numbers are compared one by one)."""
     forms = [_form_finder(form, answer) for form in legacy_forms if form != "elyza_number"]
     return any(find(answer) is not None for find in (_final_score, _score_tag, *forms))
 
@@ -254,7 +253,7 @@ def _last_line(text: str) -> tuple[int, int]:
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """Pair each line that is not blank with the one above it ("" above the first), without marks of quotation."""
+    """Each line that is not blank with the one above it ("" above the first), without marks of quotation."""
     lines = [line for line in map(_unquoted, text.split("\n")) if line]
     return list(pairwise(["", *lines])) or [("", "")]
 

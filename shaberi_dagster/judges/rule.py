@@ -13,20 +13,21 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.journal.records import Call, Usage
-from shaberi_dagster.judges.base import Case, Judge
+from shaberi_dagster.judges.base import AskJudge, Case, Judge
 from shaberi_dagster.judges.rules.base import GradedQuestion, Grader, Verdict
+from shaberi_dagster.judges.rules.commitments import AnswerKind
+from shaberi_dagster.judges.rules.forms import added_forms_sha256
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec
-from shaberi_dagster.llm.endpoints import default_max_tokens, places_of
-from shaberi_dagster.llm.request import CallMaker, ChatRequest, Endpoint
-from shaberi_dagster.llm.thinking import answer_of
-from shaberi_dagster.llm.types import CallRange, Message, Sampling
+from shaberi_dagster.llm.endpoints import default_max_tokens
+from shaberi_dagster.llm.thinking import split_thinking
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint, Message, Sampling
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
 from shaberi_dagster.util.identity import sha256_json
 
 _MAX_TOKENS = 1024
-_JSON = json.JSONDecoder(strict=False)  # finds the end of an object; orjson does not
+_JSON = json.JSONDecoder(strict=False, object_pairs_hook=list)  # finds the end of an object; orjson does not
 _LONE_BACKSLASH = re.compile(r'(?<!\\)\\(?!["\\/bfnrtu])')
 _MOST_STARTS = 64  # braces that are tried, so that hostile output costs no more than so many readings
 _OF_VERDICT = (
@@ -46,7 +47,7 @@ _SCHEMA = {
 
 
 class GraderReply(BaseModel):
-    """The verdict of the model that decides where the rule abstains."""
+    """What the model says that decides where the rule abstains."""
 
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
 
@@ -88,21 +89,21 @@ class RuleJudge(Judge):
                     *former_config_hashes_of(rule, model, self.prompt_hash, version),
                 )
             ]
-            self.model_endpoint, self.of_unmade = (model.endpoint, model.model), CallRange(0, 1)
-            self.max_tokens = rule_sampling(self.model_endpoint[0]).max_tokens
+            self.asks, self.of_unmade = (model.endpoint.to_endpoint(), model.model), CallRange(0, 1)
+            self.max_tokens = rule_sampling(self.asks[0]).max_tokens
 
     def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
-        """Grade an answer by the rule, and prepare the model's call if the rule abstains."""
+        """What the rule says, and what the model is asked if the rule says nothing."""
         verdict = _graded(self._rule, answer["answer"], graded_question(question))
         if self._model is None or verdict.correct is not None:
             return Case(question, answer, None, CallRange(0, 0), verdict)
         return Case(question, answer, self.request_for(question, answer["answer"]), CallRange(1, 1), verdict)
 
-    async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
+    async def judge(self, case: Case, ask: AskJudge) -> dict[str, Any]:
         """Right or wrong, or that nobody can tell."""
         if case.request is None:
             return self._by_rule(case.finding)
-        call, _ = await make_call(case.request, "grade")
+        call, _ = await ask(case.request, "grade")
         return _by_model(call)
 
     def again(self, case: Case, stored: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -126,8 +127,8 @@ class RuleJudge(Judge):
         return _right(verdict.correct) | {"score_source": "rule", "extracted": extracted}
 
     def request_for(self, question: Question, text: str) -> ChatRequest | None:
-        """Make the request to the model about a text that the rule cannot tell."""
-        if self.model_endpoint is None:
+        """What the model is asked about a text that the rule cannot tell."""
+        if self.asks is None:
             return None
         prompt = self._prompts.render(
             self._benchmark.judging.primary_template,
@@ -137,9 +138,9 @@ class RuleJudge(Judge):
             answer=text,
             boundary=boundary_of(text),
         )
-        sampling = replace(rule_sampling(self.model_endpoint[0]), json_schema=orjson.dumps(_SCHEMA).decode())
+        sampling = replace(rule_sampling(self.asks[0]), json_schema=orjson.dumps(_SCHEMA).decode())
         replicate = f"round{self.round}" if self.round else ""
-        return ChatRequest(*self.model_endpoint, (Message("user", prompt),), sampling, replicate=replicate)
+        return ChatRequest(*self.asks, (Message("user", prompt),), sampling, replicate=replicate)
 
 
 def rule_sampling(endpoint: Endpoint) -> Sampling:
@@ -157,13 +158,15 @@ def config_hash_of(rule: Grader, model: JudgeSpec, prompt_hash: str, version: in
 def former_config_hashes_of(rule: Grader, model: JudgeSpec, prompt_hash: str, version: int | None = None) -> list[str]:
     """The same as it was when the address was part of it, at each address of the endpoint."""
     settings = {"rule": _hash_of_rule(rule, version or rule.version), "prompt": prompt_hash}
-    models = ({"model": model.model, "endpoint": place} for place in places_of(model.endpoint))
-    return [sha256_json(settings | {"model": at_place}) for at_place in models]
+    models = ({"model": model.model, "endpoint": place} for place in model.endpoint.places)
+    return [sha256_json(settings | {"model": one}) for one in models]
 
 
 def _hash_of_rule(rule: Grader, version: int) -> str:
-    own = {"rule": rule.name, "version": version}
-    return sha256_json(own | ({"file": rule.file_sha256} if rule.file_sha256 else {}))
+    own: dict[str, Any] = {"rule": rule.name, "version": version}
+    own |= {"file": rule.file_sha256} if rule.file_sha256 else {}
+    added = added_forms_sha256() if isinstance(rule, AnswerKind) and version == rule.version else []
+    return sha256_json(own | ({"forms": added} if added else {}))
 
 
 @lru_cache(maxsize=1)  # the rule alone and the rule with a model look at the same answer, one after the other
@@ -183,18 +186,33 @@ def graded_question(question: Question) -> GradedQuestion:
 
 
 def read_verdict(output: str) -> GraderReply | None:
-    """The last JSON object with a verdict in a model's output; None when there is none.
+    """The last JSON object with a verdict in a model's output; None when there is none, or they contradict each other.
 
     What it extracted may have braces, and LaTeX whose backslashes the model did not escape.
     """
+    replies = _verdicts_in(output)
+    return replies[-1] if len({reply.verdict for reply in replies}) == 1 else None
+
+
+def _verdicts_in(output: str) -> list[GraderReply]:
+    """Every verdict of an output in its order; an object that has the key twice gives two."""
     for text in (output, _LONE_BACKSLASH.sub(r"\\\\", output)):
-        starts = [match.start() for match in re.finditer("{", text)][-_MOST_STARTS:]
-        for start in reversed(starts):
+        found: list[GraderReply] = []
+        end = 0
+        for start in [match.start() for match in re.finditer("{", text)][-_MOST_STARTS:]:
+            if start < end:
+                continue  # within an object that was read
             try:
-                return GraderReply.model_validate(_JSON.raw_decode(text, start)[0])
+                pairs, after = _JSON.raw_decode(text, start)
+                verdicts = [value for key, value in pairs if key == "verdict"]
+                read = [GraderReply.model_validate(dict(pairs) | {"verdict": verdict}) for verdict in verdicts]
             except (json.JSONDecodeError, RecursionError, ValidationError):
                 continue
-    return None
+            found += read
+            end = after if read else end
+        if found:
+            return found
+    return []
 
 
 def _by_model(call: Call) -> dict[str, Any]:
@@ -207,7 +225,10 @@ def _by_model(call: Call) -> dict[str, Any]:
     }
     if call.status == "error":
         return row | {"status": "error", "error_class": call.error_class, "error_message": call.error_message}
-    reply = read_verdict(answer_of(call))
+    answer = split_thinking(call.content or "").answer
+    reply = read_verdict(answer)
+    if reply is None and _verdicts_in(answer):
+        return row | _abstained("the grading model contradicts itself")
     if reply is None:
         return row | {"status": "error", "error_class": "no_score", "error_message": "no verdict in the output"}
     row |= {"extracted": reply.extracted or None}

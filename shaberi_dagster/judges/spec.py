@@ -6,12 +6,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, JudgingDefaults
-from shaberi_dagster.llm.endpoints import default_max_tokens, places_of
-from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.llm.endpoints import EndpointSpec, default_max_tokens
 from shaberi_dagster.util.identity import sha256_json
 from shaberi_dagster.util.models import Frozen
-
-Rounding = Literal["none", "legacy"]
 
 
 def judge_name(model: str, prompt: str | None) -> str:
@@ -20,22 +17,22 @@ def judge_name(model: str, prompt: str | None) -> str:
 
 
 class JudgeSpec(Frozen):
-    """A judge and its settings."""
+    """One judge and its settings."""
 
     model: str
     # Left out of JSON when there is none: hashes from before there were variants stay the same.
     prompt: Annotated[str | None, Field(exclude_if=lambda prompt: prompt is None)] = None
     """Variant of its prompts; None is the prompts as they are."""
-    endpoint: Endpoint
+    endpoint: EndpointSpec
     temperature: float
     max_tokens: int
-    score_rounding: Rounding
+    score_rounding: Literal["none", "legacy"]
     rounds: dict[str, int] = {}  # noqa: RUF012  (pydantic copies it)
     """How often each benchmark was judged anew (`--rejudge`); missing is 0."""
 
     @property
     def name(self) -> str:
-        """The judge's name in tables and reports: judges that differ in their prompt are two."""
+        """What it is called wherever it is not called upon: judges that differ in their prompt are two."""
         return judge_name(self.model, self.prompt)
 
     def config_hash(self, *prompt_hashes: str) -> str:
@@ -45,25 +42,25 @@ class JudgeSpec(Frozen):
     def former_config_hashes(self, *prompt_hashes: str) -> list[str]:
         """The same as it was when the address was part of it, at each address of the endpoint."""
         settings = self._settings | {"prompt_hashes": prompt_hashes}
-        return [sha256_json(settings | {"endpoint": place}) for place in places_of(self.endpoint)]
+        return [sha256_json(settings | {"endpoint": place}) for place in self.endpoint.places]
 
     @property
     def _settings(self) -> dict[str, Any]:
         return self.model_dump(exclude={"rounds", "endpoint"})
 
 
-def judge_defaults(endpoint: Endpoint) -> dict[str, Any]:
+def judge_defaults(endpoint: EndpointSpec) -> dict[str, Any]:
     """Settings of a judge for which none were given."""
     sampling = JudgingDefaults.sampling
     return {
         "temperature": sampling.temperature,
-        "max_tokens": default_max_tokens(endpoint) or sampling.max_tokens,
+        "max_tokens": default_max_tokens(endpoint.to_endpoint()) or sampling.max_tokens,
         "score_rounding": "none",
     }
 
 
 def judge_names(benchmark: str, models: Sequence[str]) -> list[str]:
-    """List the names of these judges where they judge a benchmark; a rule judges without any of them, too."""
+    """What these judges are called where they judge a benchmark; a rule is there without any of them too."""
     entry = ALL_BENCHMARKS.get(benchmark)
     if entry is None or not entry.has_rule:
         return list(models)

@@ -28,14 +28,10 @@ from shaberi_dagster.lake.formats import check_format
 from shaberi_dagster.lake.log import LOG, Log
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
-from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.lake.views import define_added_views, public_views, view_files
-from shaberi_dagster.util.lazy import lazy
 
-if TYPE_CHECKING:  # delta-rs and polars cost start-up time
-    from shaberi_dagster.lake import store
-else:
-    store = lazy("shaberi_dagster.lake.store")
+if TYPE_CHECKING:
+    from shaberi_dagster.lake.store import Lake
 
 # EXPLAIN ANALYZE runs what it explains, which may be a COPY; what comes after this must itself be a SELECT.
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
@@ -83,12 +79,14 @@ def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) 
         former.close()
     connection = connected()
     if not _attach_current(connection, folder):
-        _attach_renewed(connection, store.Lake(folder))
+        from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
+
+        _attach_renewed(connection, Lake(folder))
     connection.execute("set TimeZone = 'UTC'")
     define_added_views(connection)
     # Where large results are spilled to is readable as well; by default that is in the working directory.
-    connection.execute(f"set temp_directory = {quoted(str(_spill_folder(folder)))}")
-    connection.execute(f"set allowed_directories = [{quoted(str(folder) + os.sep)}]")
+    connection.execute(f"set temp_directory = {_sql_string(str(_spill_folder(folder)))}")
+    connection.execute(f"set allowed_directories = [{_sql_string(str(folder) + os.sep)}]")
     connection.execute("set parquet_metadata_cache = true")  # files never change, and questions are often asked again
     connection.execute("set enable_progress_bar = false")  # nobody asked for lines of it in a log
     connection.execute("set enable_external_access = false")
@@ -103,7 +101,7 @@ def _spill_folder(folder: Path) -> Path:
     return folder / "_spill" if writable else Path(tempfile.gettempdir()) / f"shaberi-{uuid.uuid4()}"
 
 
-def _attach_renewed(connection: duckdb.DuckDBPyConnection, lake: "store.Lake") -> None:
+def _attach_renewed(connection: duckdb.DuckDBPyConnection, lake: "Lake") -> None:
     """Have the public views as they are now: from the catalog made anew, or in memory where that cannot be written.
 
     Where a file is damaged they are in memory, too, and only those that need it say so.
@@ -134,8 +132,10 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
         ConfigurationError: There is no lake in that folder, a newer program wrote it, or files of that time are gone.
     """
     check_format(folder)
+    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
+
     check_there(folder)
-    lake = store.Lake(folder, time)
+    lake = Lake(folder, time)
     gone = [
         table for table in lake.versions() if not all(Path(file).is_file() for file in lake.delta(table).file_uris())
     ]
@@ -148,6 +148,21 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
     connection.execute("set TimeZone = 'UTC'")
     define_added_views(connection)
     return connection
+
+
+@contextmanager
+def errors_of_sql() -> Iterator[None]:
+    """A context in which what DuckDB says of a statement is an error of ours.
+
+    Raises:
+        SqlError: It says something; that it was interrupted is none.
+    """
+    try:
+        yield
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error as error:
+        raise SqlError(error) from error
 
 
 def run_query(
@@ -184,7 +199,7 @@ def run_query(
         raise SqlError(error) from error
 
 
-def refresh_catalog(lake: "store.Lake") -> None:
+def refresh_catalog(lake: "Lake") -> None:
     """Write `catalog.duckdb` unless it stands for the current versions, or the lake can only be read."""
     with connected() as connection:
         if _attach_current(connection, lake.folder):
@@ -196,7 +211,7 @@ def refresh_catalog(lake: "store.Lake") -> None:
             raise
 
 
-def write_catalog(lake: "store.Lake") -> Path:
+def write_catalog(lake: "Lake") -> Path:
     """Write `catalog.duckdb` for the current versions of all tables and swap it in; no table is touched.
 
     Returns:
@@ -217,7 +232,7 @@ class _OtherViewsError(Exception):
     """A catalog has not today's views."""
 
 
-def _bring_up_to_date(file: Path, former: bytes, lake: "store.Lake") -> None:
+def _bring_up_to_date(file: Path, former: bytes, lake: "Lake") -> None:
     """Write a catalog for the current versions of all tables, by what is different in one for other versions.
 
     Raises:
@@ -245,10 +260,12 @@ def _blank_catalog(definitions: str) -> bytes:
     Args:
         definitions: What it is made from, as it is now.
     """
+    from shaberi_dagster.lake.store import Lake  # noqa: PLC0415  (delta-rs and polars cost start-up time)
+
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / CATALOG_NAME
         with _writing(file) as connection:
-            define_views(connection, store.Lake(Path(scratch)))
+            define_views(connection, Lake(Path(scratch)))
             _describe_views(connection)
             _describe(connection, {"folder": None, "versions": {}, "definitions": definitions})
         return file.read_bytes()
@@ -265,7 +282,7 @@ def _writing(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @contextmanager
-def connect(lake: "store.Lake", *tables: str) -> Iterator[duckdb.DuckDBPyConnection]:
+def connect(lake: "Lake", *tables: str) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection over the current versions, for SQL of our own.
 
     Args:
@@ -282,11 +299,7 @@ def connect(lake: "store.Lake", *tables: str) -> Iterator[duckdb.DuckDBPyConnect
 
 
 def define_tables(
-    connection: duckdb.DuckDBPyConnection,
-    lake: "store.Lake",
-    tables: Iterable[str],
-    *,
-    in_spite_of_damage: bool = False,
+    connection: duckdb.DuckDBPyConnection, lake: "Lake", tables: Iterable[str], *, in_spite_of_damage: bool = False
 ) -> dict[str, int]:
     """Have one view per table in schema `lake`; that of a table that is missing is empty.
 
@@ -305,7 +318,7 @@ def define_tables(
         DamagedLakeError: A table is damaged.
     """
     connection.execute("create schema if not exists lake")
-    connection.execute(_FOLDER.format(quoted(f"{lake.folder.absolute()}/")))
+    connection.execute(_FOLDER.format(_sql_string(f"{lake.folder.absolute()}/")))
     versions = {}
     for name in tables:
         try:
@@ -319,7 +332,7 @@ def define_tables(
             _make_empty(connection, TABLES[name])
             connection.execute(
                 f"create or replace view lake.{name} as select {', '.join(TABLES[name].names)} "
-                f"from (select error({quoted(str(damage))}) is null as is_read) left join lake._{name} on true "
+                f"from (select error({_sql_string(str(damage))}) is null as is_read) left join lake._{name} on true "
                 "where is_read"
             )
         else:
@@ -328,14 +341,14 @@ def define_tables(
     return versions
 
 
-def _define_table(connection: duckdb.DuckDBPyConnection, lake: "store.Lake", table: LakeTable) -> int | None:
+def _define_table(connection: duckdb.DuckDBPyConnection, lake: "Lake", table: LakeTable) -> int | None:
     """Have the view of one table; its version, if it is there."""
     name, files, version = table.name, list[str](), None
     if lake.exists(name):
         delta = lake.delta(name)
         files, version = lake.files(name), delta.version()
     columns = ", ".join(table.names)
-    paths = f"list_transform([{', '.join(map(quoted, files))}], lambda file: lake.folder() || file)"
+    paths = f"list_transform([{', '.join(map(_sql_string, files))}], lambda file: lake.folder() || file)"
     source = f"read_parquet({paths}, hive_partitioning=true, hive_types_autocast=false"
     lacking = bool(files) and lake.lacks_columns(name)
     if lacking or not files:
@@ -358,7 +371,7 @@ def _make_empty(connection: duckdb.DuckDBPyConnection, table: LakeTable) -> None
 
 
 def define_views(
-    connection: duckdb.DuckDBPyConnection, lake: "store.Lake", *, in_spite_of_damage: bool = False
+    connection: duckdb.DuckDBPyConnection, lake: "Lake", *, in_spite_of_damage: bool = False
 ) -> dict[str, int]:
     """Create schema `lake` and the public views of `sql/views` in `main`.
 
@@ -386,7 +399,7 @@ def _describe_views(connection: duckdb.DuckDBPyConnection) -> None:
     comments = {f"{view.kind} {view.name}": view.description for view in public_views()}
     comments |= {f"column {view}.{column}": documented.get((view, column), "") for view, column in columns}
     # All at once: one by one they take twice as long.
-    connection.execute("".join(f"comment on {name} is {quoted(text)};" for name, text in comments.items() if text))
+    connection.execute("".join(f"comment on {name} is {_sql_string(text)};" for name, text in comments.items() if text))
 
 
 def check_there(folder: Path) -> None:
@@ -441,7 +454,7 @@ def _is_current(connection: duckdb.DuckDBPyConnection, folder: Path) -> bool:
 def _attach(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     # To an instance in memory: DuckDB hands out an open file's instance again, with the old content and with its
     # settings locked, even when another file stands in its place.
-    connection.execute(f"attach {quoted(str(folder / CATALOG_NAME))} as catalog (read_only)")
+    connection.execute(f"attach {_sql_string(str(folder / CATALOG_NAME))} as catalog (read_only)")
     connection.execute("use catalog")
 
 
@@ -466,3 +479,7 @@ def _definitions() -> str:
     """Describe the files that define the views and their columns, as they are now."""
     modules = [Path(__file__).with_name(name) for name in ("catalog.py", "schemas.py", "views.py")]
     return repr([(path.name, path.stat().st_mtime_ns) for path in [*view_files().values(), *modules]])
+
+
+def _sql_string(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -91,9 +91,9 @@ def _misfits(delta: DeltaTable) -> dict[str, pl.DataFrame]:
     misfits = files.filter(~pl.col("size_bytes").is_between(FILE_BYTES / 2, FILE_BYTES * 1.5))
     # One small file alone stays.
     return {
-        str(folder): files
-        for (folder,), files in misfits.partition_by("folder", as_dict=True).items()
-        if files.height > 1 or files["size_bytes"].sum() > FILE_BYTES
+        str(folder): own
+        for (folder,), own in misfits.partition_by("folder", as_dict=True).items()
+        if own.height > 1 or own["size_bytes"].sum() > FILE_BYTES
     }
 
 
@@ -151,7 +151,7 @@ def _row_groups(connection: duckdb.DuckDBPyConnection, table: LakeTable, files: 
     waiting: list[pa.RecordBatch] = []
     for batch in rows.to_arrow_reader(_BATCH_ROWS):
         waiting.append(batch)
-        n_rows, n_bytes = sum(batch.num_rows for batch in waiting), sum(batch.nbytes for batch in waiting)
+        n_rows, n_bytes = sum(each.num_rows for each in waiting), sum(each.nbytes for each in waiting)
         if n_rows >= _GROUP_ROWS or n_bytes >= _GROUP_BYTES:
             yield pa.Table.from_batches(waiting)
             waiting = []

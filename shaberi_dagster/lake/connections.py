@@ -11,15 +11,12 @@ from weakref import ReferenceType, ref
 
 import duckdb
 
-from shaberi_dagster.errors import SqlError, StatementStoppedError
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.errors import StatementStoppedError
 from shaberi_dagster.util.memory import give_back
 
-if TYPE_CHECKING:  # only frames need them
+if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
-else:
-    pl = lazy("polars")
 
 # Not a WeakSet, whose callback would take an interrupt that comes while a connection is freed, and lose it.
 _connections: list[ReferenceType[duckdb.DuckDBPyConnection]] = []
@@ -69,23 +66,10 @@ def interrupt_statements() -> None:
                 connection.interrupt()
 
 
-@contextmanager
-def errors_of_sql() -> Iterator[None]:
-    """Raise what DuckDB says of a statement within this context as an error of ours.
-
-    Raises:
-        SqlError: The statement is wrong; an interrupt stays what it is.
-    """
-    try:
-        yield
-    except duckdb.InterruptException:
-        raise
-    except duckdb.Error as error:
-        raise SqlError(error) from error
-
-
 def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
     """The result of a statement as a frame."""
+    import polars as pl  # noqa: PLC0415  (only for those who want it)
+
     return pl.DataFrame(arrow_of(result))
 
 

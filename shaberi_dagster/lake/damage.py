@@ -6,21 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.lake.log import LOG, Log, entry_path, has_commits, read_actions
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.util.lazy import lazy
-
-if TYPE_CHECKING:  # only damage needs them
-    import deltalake
-    import duckdb
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-else:
-    deltalake, duckdb, pa, pq = lazy("deltalake"), lazy("duckdb"), lazy("pyarrow"), lazy("pyarrow.parquet")
 
 CATALOG_NAME = "catalog.duckdb"
 _MAGIC = b"PAR1"
@@ -70,9 +61,9 @@ class DamagedLakeError(ShaberiError):
     def __init__(self, damages: Sequence[Damage]) -> None:
         first, *more = damages
         if not first.is_lost:
-            cure = "give yourself read permission"
+            cure = "give yourself the right to read it"
         elif first.is_of_log:
-            cure = "`shaberi doctor --repair` rewrites the log from what is left"
+            cure = "`shaberi doctor --repair` writes the log anew from what is left"
         else:
             cure = "`shaberi doctor --repair` brings its rows back, or has the next run make them again"
         others = f" (and {len(more)} more, see `shaberi doctor`)" if more else ""
@@ -124,6 +115,9 @@ def find_damage(folder: Path, tables: Sequence[str] | None = None, *, thorough: 
         tables: Only these tables.
         thorough: Read each file to its end, and not only what tells where its rows are.
     """
+    import pyarrow as pa  # noqa: PLC0415  (costs start-up time)
+    from deltalake import DeltaTable  # noqa: PLC0415
+
     known = known_files(folder)
     for path in _table_folders(folder):
         if tables is not None and path.name not in tables:
@@ -134,7 +128,7 @@ def find_damage(folder: Path, tables: Sequence[str] | None = None, *, thorough: 
         if not has_commits(path):
             continue  # its making was interrupted; whoever opens it goes on
         try:
-            actions = pa.table(deltalake.DeltaTable(path).get_add_actions()).to_pylist()
+            actions = pa.table(DeltaTable(path).get_add_actions()).to_pylist()
         except Exception as error:  # noqa: BLE001 - a panic of Rust, too: whatever it is, the log cannot be read
             yield unreadable_log(path, error)
             continue
@@ -148,6 +142,8 @@ def find_damage(folder: Path, tables: Sequence[str] | None = None, *, thorough: 
 
 def known_files(folder: Path) -> dict[str, tuple[int, list[str]]]:
     """The version of each table that `catalog.duckdb` stands for, and its files; nothing where it cannot be read."""
+    import duckdb  # noqa: PLC0415  (costs start-up time)
+
     try:
         with duckdb.connect() as connection:
             connection.execute("attach $1 as catalog (read_only)", [str(folder / CATALOG_NAME)])
@@ -209,6 +205,8 @@ def unreadable_log(path: Path, error: Exception) -> Damage:
 
 def _wrong(path: Path, action: dict[str, Any], *, thorough: bool) -> str:
     """Say what is wrong with an active file; "" when nothing is."""
+    import pyarrow as pa  # noqa: PLC0415  (costs start-up time)
+
     try:
         size = path.stat().st_size
         if size != action["size_bytes"]:
@@ -234,6 +232,8 @@ def rows_of(path: Path, *, thorough: bool) -> int:
     Raises:
         OSError: It cannot be read; `pyarrow.ArrowException` likewise.
     """
+    import pyarrow.parquet as pq  # noqa: PLC0415  (costs start-up time)
+
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise OSError("it does not begin as a Parquet file")

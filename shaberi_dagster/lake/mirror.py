@@ -24,14 +24,9 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.log import LOG, is_log_file, parse_actions
 from shaberi_dagster.settings import MIRROR_MARK
-from shaberi_dagster.util.lazy import lazy
 
-if TYPE_CHECKING:  # only lakes on object storage need them
-    import deltalake
-    from obstore import exceptions, store
-else:
-    deltalake = lazy("deltalake")
-    exceptions, store = lazy("obstore.exceptions"), lazy("obstore.store")
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
 
 _AT_ONCE = 32
 _RETRIES: Any = {"max_retries": 10}
@@ -43,7 +38,7 @@ _KEPT_SECONDS = 7 * 24 * 3600
 
 @dataclass(frozen=True)
 class Mirror:
-    """A store and the folder that mirrors it.
+    """One store and the folder that mirrors it.
 
     Attributes:
         folder: The mirror.
@@ -68,7 +63,7 @@ class Mirror:
         return {"AWS_ALLOW_HTTP": "true"} if _endpoint().startswith("http://") else {}
 
     @cached_property
-    def _store(self) -> "store.ObjectStore":
+    def _store(self) -> "ObjectStore":
         return _connected(self.uri, _endpoint())
 
     def refresh(self) -> None:
@@ -97,7 +92,7 @@ class Mirror:
                 folders, files = there.result()
                 fresh = sorted(folders - entries.keys())
                 entries |= zip(fresh, threads.map(self._new_entries, fresh), strict=True)
-                list(threads.map(lambda name: self._copy(name, again=True), files))
+                list(threads.map(lambda name: self._copy(name, anew=True), files))
             for table, names in entries.items():
                 if names:
                     self._take(table, names, threads)
@@ -126,7 +121,7 @@ class Mirror:
             ShaberiError: The store cannot be reached, or lacks the file.
         """
         with _reaching(self.uri):
-            self._copy(name, again=True)
+            self._copy(name, anew=True)
 
     def fetch_log(self, table: str) -> None:
         """Copy the log of a table from the store once more, with the files that it names.
@@ -174,18 +169,20 @@ class Mirror:
             ConfigurationError: It ignores `If-None-Match`, so that commits would be lost.
             ShaberiError: It cannot be reached.
         """
+        from obstore.exceptions import AlreadyExistsError  # noqa: PLC0415  (only lakes on object storage need it)
+
         name = f"_probe/{uuid.uuid4()}"
         with _reaching(self.uri):
             self._store.put(name, b"first", mode="create")
             try:
                 self._store.put(name, b"second", mode="create")
-            except exceptions.AlreadyExistsError:
+            except AlreadyExistsError:
                 return
             finally:
                 self._store.delete(name)
         raise ConfigurationError(
             f"{self.uri}: this store ignores If-None-Match, so that commits of two writers would overwrite each other; "
-            "use a store that supports conditional puts"
+            "take a store with conditional puts"
         )
 
     def _listed(self) -> tuple[set[str], list[str]]:
@@ -217,13 +214,15 @@ class Mirror:
 
     def _files_of(self, contents: Mapping[str, bytes]) -> list[str]:
         """The files that a whole log names in the end."""
+        from deltalake import DeltaTable  # noqa: PLC0415  (costs start-up time)
+
         with tempfile.TemporaryDirectory(prefix=".log-", dir=self.folder) as scratch:
             for name, content in contents.items():
                 swap_in(Path(scratch) / LOG / name, content)
-            return [unquote(path) for path in deltalake.DeltaTable(scratch).get_add_actions()["path"].to_pylist()]
+            return [unquote(path) for path in DeltaTable(scratch).get_add_actions()["path"].to_pylist()]
 
-    def _copy(self, name: str, *, again: bool = False) -> None:
-        if again or not (self.folder / name).is_file():
+    def _copy(self, name: str, *, anew: bool = False) -> None:
+        if anew or not (self.folder / name).is_file():
             content = self._read(name)
             swap_in(self.folder / name, content)
 
@@ -268,9 +267,9 @@ def _endpoint() -> str:
 
 
 @cache
-def _connected(uri: str, endpoint: str) -> "store.ObjectStore":
+def _connected(uri: str, endpoint: str) -> "ObjectStore":
     try:
-        from_url = store.from_url
+        from obstore.store import from_url  # noqa: PLC0415  (only lakes on object storage need it)
     except ImportError:
         raise ConfigurationError(f"{uri} needs the extra `cluster`: pip install 'shaberi-dagster[cluster]'") from None
     return from_url(
@@ -284,9 +283,11 @@ def _connected(uri: str, endpoint: str) -> "store.ObjectStore":
 @contextmanager
 def _reaching(uri: str) -> Iterator[None]:
     """Let what the store's client says be one line."""
+    from obstore.exceptions import BaseError, GenericError  # noqa: PLC0415  (only lakes on object storage need it)
+
     try:
         yield
-    except exceptions.BaseError as error:
+    except BaseError as error:
         first = str(error).strip().splitlines()[0]
-        kind = lost if isinstance(error, exceptions.GenericError) else ShaberiError
+        kind = lost if isinstance(error, GenericError) else ShaberiError
         raise kind(f"{uri} cannot be reached or refuses us: {first[:300]}") from error

@@ -37,8 +37,7 @@ from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.log import LOG, Actions, Log, entry_path, read_actions
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
-from shaberi_dagster.lake.statements import quoted
-from shaberi_dagster.lake.store import Lake, arrow_schema, create_table, retry_conflicts, says_disk_trouble
+from shaberi_dagster.lake.store import Lake, arrow_schema, retry_conflicts, says_disk_trouble
 from shaberi_dagster.lake.writer import added, commit_files, new_part, new_parts, removed
 from shaberi_dagster.settings import check_writable
 
@@ -78,7 +77,7 @@ def repair(folder: Path) -> Iterator[Repair]:
         yield from _repairs(folder, Mirror.of(folder))
     except OSError as error:
         raise ShaberiError(
-            f"the lake in {folder} cannot be repaired: {error.strerror or error}; mend that and run the command again"
+            f"the lake in {folder} cannot be repaired: {error.strerror or error}; run the same command again then"
         ) from error
 
 
@@ -91,7 +90,7 @@ def _repairs(folder: Path, mirror: Mirror | None) -> Iterator[Repair]:
             if damage.is_of_log:
                 continue  # which was told
             if not damage.is_lost:
-                yield Repair(damage, "give yourself read permission; nothing was changed", None, is_repaired=False)
+                yield Repair(damage, "give yourself the right to read it; nothing was changed", None, is_repaired=False)
             elif mirror and _is_fetched(mirror, damage):
                 yield Repair(damage, f"fetched again from {mirror.uri}")
             else:
@@ -189,7 +188,7 @@ def _earlier_rows(folder: Path, table: LakeTable, name: str, values: dict[str, s
 
 
 def _stored(files: list[Path]) -> str:
-    paths = ", ".join(quoted(str(path)) for path in files)
+    paths = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
     return (
         "from no_rows union all by name from read_parquet("
         f"[{paths}], union_by_name=true, hive_partitioning=true, hive_types_autocast=false)"
@@ -260,7 +259,7 @@ def _repair_log(folder: Path, damage: Damage, mirror: Mirror | None) -> Repair:
             swap_in(entry, json.dumps(information).encode())
         swap_in(log / f"{version:020}.checkpoint.parquet", checkpoint.read_bytes(), durable=True)
         swap_in(log / "_last_checkpoint", json.dumps(last).encode(), durable=True)
-    return Repair(damage, f"the log was rewritten at version {version}; the one before is in {ASIDE}/")
+    return Repair(damage, f"the log is written anew at version {version}; the one before is in {ASIDE}/")
 
 
 def _can_be_opened(path: Path) -> bool:
@@ -310,8 +309,17 @@ def _from_catalog(
     except (OSError, pa.ArrowException):
         return None
     scratch.mkdir(parents=True)
-    delta = create_table(scratch, table)
-    delta.create_write_transaction(list(actions), "append", arrow_schema(table), list(table.partition_by))
+    partitions = list(table.partition_by)
+    schema = arrow_schema(table)
+    delta = DeltaTable.create(
+        scratch,
+        schema,
+        partition_by=partitions or None,
+        name=table.name,
+        description=table.meaning,
+        configuration={"delta.checkpointInterval": "10"},
+    )
+    delta.create_write_transaction(list(actions), "append", schema, partitions)
     first = delta.version() + 1
     for number, entry in enumerate(entries, first):
         shutil.copyfile(entry, scratch / LOG / f"{number:020}.json")

@@ -5,34 +5,33 @@ The schemas are one contract for the Delta tables, the SQL views and the column 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from shaberi_dagster.util.lazy import lazy
-
-if TYPE_CHECKING:  # readers start without it
+if TYPE_CHECKING:
     import polars as pl
-else:
-    pl = lazy("polars")
 
+_TEXT, _INT, _FLOAT, _BOOL = "varchar", "bigint", "double", "boolean"
+_TEXTS, _INTS = "varchar[]", "bigint[]"
+_TIME = "timestamp with time zone"
 _DELTAS = 'struct(pass varchar, "version" varchar, delta double, reason varchar)[]'
 
 
 @dataclass(frozen=True)
 class LakeColumn:
-    """A column of a table.
+    """One column.
 
     Attributes:
-        sql_type: Its type in DuckDB; every column is nullable unless `required`.
         name: Its name in every table, view and file.
+        sql_type: Its type in DuckDB; every column is nullable unless `required`.
         meaning: One line for people.
         unit: Unit or value set, "" where the meaning says it all.
         source: Where the value comes from.
         required: Null is an error.
     """
 
-    sql_type: str
     name: str
+    sql_type: str
     meaning: str
     unit: str = ""
     source: str = ""
@@ -53,7 +52,7 @@ class LakeColumn:
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A Delta table.
+    """One Delta table.
 
     Attributes:
         name: Folder under the warehouse and name in SQL.
@@ -75,6 +74,8 @@ class LakeTable:
     @cached_property
     def schema(self) -> "pl.Schema":
         """Column names and types in polars."""
+        import polars as pl  # noqa: PLC0415  (readers start without it)
+
         return pl.Schema({column.name: column.type for column in self.columns})
 
     @cached_property
@@ -85,81 +86,74 @@ class LakeTable:
 
 @cache
 def _polars_types() -> "Mapping[str, pl.DataType]":
+    import polars as pl  # noqa: PLC0415  (readers start without it)
+
     text, integer, number = pl.String(), pl.Int64(), pl.Float64()
-    return {
-        "varchar": text,
-        "bigint": integer,
-        "double": number,
-        "boolean": pl.Boolean(),
-        "timestamp with time zone": pl.Datetime("us", "UTC"),
-        "varchar[]": pl.List(text),
-        "bigint[]": pl.List(integer),
-        _DELTAS: pl.List(pl.Struct({"pass": text, "version": text, "delta": number, "reason": text})),
-    }
-
-
-_text, _integer, _number = (partial(LakeColumn, sql_type) for sql_type in ("varchar", "bigint", "double"))
-_flag, _time = partial(LakeColumn, "boolean"), partial(LakeColumn, "timestamp with time zone")
-_texts, _integers = partial(LakeColumn, "varchar[]"), partial(LakeColumn, "bigint[]")
+    delta = pl.Struct({"pass": text, "version": text, "delta": number, "reason": text})
+    simple = {_TEXT: text, _INT: integer, _FLOAT: number, _BOOL: pl.Boolean(), _TIME: pl.Datetime("us", "UTC")}
+    return simple | {_TEXTS: pl.List(text), _INTS: pl.List(integer), _DELTAS: pl.List(delta)}
 
 
 _STATUS = "ok, error, excluded or skipped"
 _RUN = (
-    _text("run_id", "The run: {model_safe}@@{run_tag}", source="RunSpec", required=True),
-    _text("model", "The evaluated model's name", source="RunSpec", required=True),
-    _text("run_tag", "The run's tag; {base}-run1 … in a multi-run", source="RunSpec", required=True),
+    LakeColumn("run_id", _TEXT, "The run: {model_safe}@@{run_tag}", source="RunSpec", required=True),
+    LakeColumn("model", _TEXT, "The evaluated model's name", source="RunSpec", required=True),
+    LakeColumn("run_tag", _TEXT, "The run's tag; {base}-run1 … in a multi-run", source="RunSpec", required=True),
 )
-_BENCHMARK = _text("benchmark", "The benchmark's name", source="RunSpec", required=True)
-_QUESTION_SET = _text("question_set", "The version of the benchmark's questions", source="RunSpec")
-_QUESTION_ID = _text("question_id", "sha256 of the exact question text", source="questions", required=True)
+_BENCHMARK = LakeColumn("benchmark", _TEXT, "The benchmark's name", source="RunSpec", required=True)
+_QUESTION_SET = LakeColumn("question_set", _TEXT, "The version of the benchmark's questions", source="RunSpec")
+_QUESTION_ID = LakeColumn("question_id", _TEXT, "sha256 of the exact question text", source="questions", required=True)
 _SAMPLE = (
     _BENCHMARK,
     _QUESTION_SET,
     _QUESTION_ID,
-    _integer("sample_index", "Which of the run's samples of this question", "0 to N-1", "RunSpec", required=True),
+    LakeColumn(
+        "sample_index", _INT, "Which of the run's samples of this question", "0 to N-1", "RunSpec", required=True
+    ),
 )
-_CREATED = _time("created_at", "When the row was made", "UTC", "clock", required=True)
-_ANSWER_STATE = _text("answer_state", "What the answer is", "text, empty or whitespace", "answer")
-_ANSWER_HASH = _text("answer_hash", "sha256 of the answer text that is judged", source="answers")
+_CREATED = LakeColumn("created_at", _TIME, "When the row was made", "UTC", "clock", required=True)
+_ANSWER_STATE = LakeColumn("answer_state", _TEXT, "What the answer is", "text, empty or whitespace", "answer")
+_ANSWER_HASH = LakeColumn("answer_hash", _TEXT, "sha256 of the answer text that is judged", source="answers")
 _STATUS_COLUMNS = (
-    _text("status", "Outcome of the row", _STATUS, "stage", required=True),
-    _text("error_class", "Class of the failure or reason of the exclusion; null when ok", source="stage"),
-    _text("error_message", "One line about the failure, without secrets", source="endpoint or stage"),
+    LakeColumn("status", _TEXT, "Outcome of the row", _STATUS, "stage", required=True),
+    LakeColumn("error_class", _TEXT, "Class of the failure or reason of the exclusion; null when ok", source="stage"),
+    LakeColumn("error_message", _TEXT, "One line about the failure, without secrets", source="endpoint or stage"),
 )
-_STRATEGY = _text("strategy", "Consensus strategy; null for a plain sample", source="RunSpec")
-_JUDGE_PROMPT_HASH = _text("judge_prompt_hash", "sha256 of the judge's templates", source="judgements")
+_STRATEGY = LakeColumn("strategy", _TEXT, "Consensus strategy; null for a plain sample", source="RunSpec")
+_JUDGE_PROMPT_HASH = LakeColumn("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="judgements")
 _JUDGE = (
     _STRATEGY,
-    _text("judge", "The judge model or rule", source="RunSpec", required=True),
-    _text("judge_config_hash", "sha256 of the judge's settings and prompt", source="RunSpec"),
+    LakeColumn("judge", _TEXT, "The judge model or rule", source="RunSpec", required=True),
+    LakeColumn("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="RunSpec"),
 )
 
 _IMPORTED = (
-    _text("display_name", "The model's likely name, where the run has another", source="file name"),
-    _integer("generation", "Which of the model's imported answers to the benchmark", "from 1", "answer texts"),
-    _text(
+    LakeColumn("display_name", _TEXT, "The model's likely name, where the run has another", source="file name"),
+    LakeColumn("generation", _INT, "Which of the model's imported answers to the benchmark", "from 1", "answer texts"),
+    LakeColumn(
         "not_recorded",
+        _TEXT,
         "What the system that the row was imported from never recorded: why other columns are null",
         "settings, tokens, times, finish_reason, judge_output",
         "import",
     ),
-    _text("source_sha256", "sha256 of the file that the row was imported from", source="legacy tree"),
-    _integer("source_line", "Its line there; the entry of a cache", "from 1", "legacy tree"),
-    _text("legacy_fields", "Other columns of the imported row that no column says", "JSON", "legacy tree"),
+    LakeColumn("source_sha256", _TEXT, "sha256 of the file that the row was imported from", source="legacy tree"),
+    LakeColumn("source_line", _INT, "Its line there; the entry of a cache", "from 1", "legacy tree"),
+    LakeColumn("legacy_fields", _TEXT, "Other columns of the imported row that no column says", "JSON", "legacy tree"),
 )
 _FILE = (
-    _text("import_tag", "Tag under which it was imported", source="import", required=True),
-    _text("source", "Name of the tree", source="import", required=True),
-    _text("path", "Path in the tree", source="legacy tree", required=True),
+    LakeColumn("import_tag", _TEXT, "Tag under which it was imported", source="import", required=True),
+    LakeColumn("source", _TEXT, "Name of the tree", source="import", required=True),
+    LakeColumn("path", _TEXT, "Path in the tree", source="legacy tree", required=True),
 )
 
 
 def _tokens(prefix: str, what: str) -> tuple[LakeColumn, ...]:
     return (
-        _integer(f"{prefix}_prompt_tokens", f"Prompt tokens of {what}; null is unknown", "tokens", "provider"),
-        _integer(f"{prefix}_completion_tokens", f"Completion tokens of {what}", "tokens", "provider"),
-        _integer(f"{prefix}_cached_tokens", f"Prompt tokens of {what} read from a cache", "tokens", "provider"),
-        _integer(f"{prefix}_reasoning_tokens", f"Hidden reasoning tokens of {what}", "tokens", "provider"),
+        LakeColumn(f"{prefix}_prompt_tokens", _INT, f"Prompt tokens of {what}; null is unknown", "tokens", "provider"),
+        LakeColumn(f"{prefix}_completion_tokens", _INT, f"Completion tokens of {what}", "tokens", "provider"),
+        LakeColumn(f"{prefix}_cached_tokens", _INT, f"Prompt tokens of {what} read from a cache", "tokens", "provider"),
+        LakeColumn(f"{prefix}_reasoning_tokens", _INT, f"Hidden reasoning tokens of {what}", "tokens", "provider"),
     )
 
 
@@ -168,21 +162,21 @@ QUESTIONS = LakeTable(
     "The question sets, one row per question of each version",
     (
         _BENCHMARK,
-        _text("question_set", "Name of the version, by content", source="content", required=True),
-        _text("question_set_sha256", "sha256 of the version's content", source="content", required=True),
-        _text("question_id", "sha256 of the exact question text", source="content", required=True),
-        _integer("position", "Place in the set", "1 to n", "source file", required=True),
-        _text("upstream_id", "The source's own id", source="source file"),
-        _text("category", "The source's category", source="source file"),
-        _text("question", "The question as the model gets it", source="source file", required=True),
-        _text("reference", "A reference answer for the judge", source="source file"),
-        _text("criteria", "Per-question criteria or rubric for the judge", source="source file"),
-        _text("source", "Where the set was loaded from: starter, folder or hub dataset", source="loader"),
-        _text("source_revision", "Commit of the hub dataset; null for files", source="hub"),
+        LakeColumn("question_set", _TEXT, "Name of the version, by content", source="content", required=True),
+        LakeColumn("question_set_sha256", _TEXT, "sha256 of the version's content", source="content", required=True),
+        LakeColumn("question_id", _TEXT, "sha256 of the exact question text", source="content", required=True),
+        LakeColumn("position", _INT, "Place in the set", "1 to n", "source file", required=True),
+        LakeColumn("upstream_id", _TEXT, "The source's own id", source="source file"),
+        LakeColumn("category", _TEXT, "The source's category", source="source file"),
+        LakeColumn("question", _TEXT, "The question as the model gets it", source="source file", required=True),
+        LakeColumn("reference", _TEXT, "A reference answer for the judge", source="source file"),
+        LakeColumn("criteria", _TEXT, "Per-question criteria or rubric for the judge", source="source file"),
+        LakeColumn("source", _TEXT, "Where the set was loaded from: starter, folder or hub dataset", source="loader"),
+        LakeColumn("source_revision", _TEXT, "Commit of the hub dataset; null for files", source="hub"),
         _CREATED,
-        _texts("options", "Texts of the options A, B, … as shown; null without any", source="loader"),
-        _integers("option_order", "For each of them its place in the source", "from 0", "loader"),
-        _texts("aliases", "Further right answers", source="source file"),
+        LakeColumn("options", _TEXTS, "Texts of the options A, B, … as shown; null without any", source="loader"),
+        LakeColumn("option_order", _INTS, "For each of them its place in the source", "from 0", "loader"),
+        LakeColumn("aliases", _TEXTS, "Further right answers", source="source file"),
     ),
     partition_by=("benchmark",),
 )
@@ -192,46 +186,53 @@ RUNS = LakeTable(
     "One row per run with its frozen RunSpec",
     (
         *_RUN,
-        _text("base_tag", "The tag without -runN", source="RunSpec"),
-        _integer("run_number", "N of -runN; null for a single run", source="RunSpec"),
-        _text("spec", "The RunSpec", "JSON", "RunSpec", required=True),
-        _text("spec_hash", "sha256 of the RunSpec", source="RunSpec", required=True),
-        _text(
+        LakeColumn("base_tag", _TEXT, "The tag without -runN", source="RunSpec"),
+        LakeColumn("run_number", _INT, "N of -runN; null for a single run", source="RunSpec"),
+        LakeColumn("spec", _TEXT, "The RunSpec", "JSON", "RunSpec", required=True),
+        LakeColumn("spec_hash", _TEXT, "sha256 of the RunSpec", source="RunSpec", required=True),
+        LakeColumn(
             "status",
+            _TEXT,
             "State of the run; decision: it has only what decisions asked, and is no evaluation",
             "running, complete, partial, decision or error",
             "stages",
             required=True,
         ),
-        _text("status_by_benchmark", "State and error per benchmark", "JSON", "stages"),
-        _time("created_at", "When the spec was first stored", "UTC", "clock", required=True),
-        _time("updated_at", "When a stage last changed the run", "UTC", "clock", required=True),
-        _time("finished_at", "When the run became complete", "UTC", "clock"),
-        _text("git_commit", "Commit of the evaluation code; null outside a checkout", source="git"),
-        _flag("git_dirty", "Whether the code had uncommitted changes", source="git"),
-        _text("package_version", "Version of shaberi-dagster", source="package"),
-        _text("platform", "Python and operating system", source="interpreter"),
-        _text(
+        LakeColumn("status_by_benchmark", _TEXT, "State and error per benchmark", "JSON", "stages"),
+        LakeColumn("created_at", _TIME, "When the spec was first stored", "UTC", "clock", required=True),
+        LakeColumn("updated_at", _TIME, "When a stage last changed the run", "UTC", "clock", required=True),
+        LakeColumn("finished_at", _TIME, "When the run became complete", "UTC", "clock"),
+        LakeColumn("git_commit", _TEXT, "Commit of the evaluation code; null outside a checkout", source="git"),
+        LakeColumn("git_dirty", _BOOL, "Whether the code had uncommitted changes", source="git"),
+        LakeColumn("package_version", _TEXT, "Version of shaberi-dagster", source="package"),
+        LakeColumn("platform", _TEXT, "Python and operating system", source="interpreter"),
+        LakeColumn(
             "created_by",
+            _TEXT,
             "Who first stored the spec, or imported the run; null is unknown",
             source="SHABERI_USER or login name",
         ),
-        _number(
+        LakeColumn(
             "max_cost_usd",
+            _FLOAT,
             "What the command that worked on it last may spend on all of its runs; null is no limit",
             "US dollars",
             "--max-cost",
         ),
-        _text("import_tag", "Tag under which the run was imported; null for one of our own", source="import"),
-        _text("source", "Name of the tree that it was imported from", source="import"),
-        _text(
+        LakeColumn(
+            "import_tag", _TEXT, "Tag under which the run was imported; null for one of our own", source="import"
+        ),
+        LakeColumn("source", _TEXT, "Name of the tree that it was imported from", source="import"),
+        LakeColumn(
             "superseded_by",
+            _TEXT,
             "The run with the answers that took the place of this one's in its tree; such a run is in no leaderboard",
             "run_id",
             "import",
         ),
-        _texts(
+        LakeColumn(
             "not_sent",
+            _TEXTS,
             "Parameters that were asked for and that calls left out, of judges as judge_NAME; null is not known",
             source="endpoint",
         ),
@@ -244,36 +245,39 @@ ANSWERS = LakeTable(
     (
         *_RUN,
         *_SAMPLE,
-        _text("answer", "The text that is judged: thinking split off", source="model"),
+        LakeColumn("answer", _TEXT, "The text that is judged: thinking split off", source="model"),
         _ANSWER_HASH,
         _ANSWER_STATE,
-        _flag("truncated", "Whether the token limit cut the answer", source="finish_reason"),
-        _text("thinking", "Thinking split off from the answer or sent beside it", source="model"),
+        LakeColumn("truncated", _BOOL, "Whether the token limit cut the answer", source="finish_reason"),
+        LakeColumn("thinking", _TEXT, "Thinking split off from the answer or sent beside it", source="model"),
         *_STATUS_COLUMNS,
-        _text("finish_reason", "Why the model stopped", "stop, length, …", "provider"),
+        LakeColumn("finish_reason", _TEXT, "Why the model stopped", "stop, length, …", "provider"),
         *_tokens("answer", "the answer"),
-        _number("latency_seconds", "Duration of the successful request", "s", "clock"),
-        _text("prompt_hash", "sha256 of the generation templates", source="prompts"),
-        _text("request_hash", "The call that made the answer; its raw text is in calls", source="request"),
+        LakeColumn("latency_seconds", _FLOAT, "Duration of the successful request", "s", "clock"),
+        LakeColumn("prompt_hash", _TEXT, "sha256 of the generation templates", source="prompts"),
+        LakeColumn("request_hash", _TEXT, "The call that made the answer; its raw text is in calls", source="request"),
         _CREATED,
         *_IMPORTED,
-        _text(
+        LakeColumn(
             "answer_origin",
+            _TEXT,
             "Where an imported answer stood",
             "stored (an answer file) or judgement (only in a judgement)",
             "legacy tree",
         ),
-        _text(
+        LakeColumn(
             "answer_form",
+            _TEXT,
             "How the judged text was made from the stored one",
             "as_stored, thinking_stripped or null_as_empty",
             "answer texts",
         ),
-        _text("raw_answer", "The imported text where the judged one differs", source="legacy tree"),
-        _time("answered_at", "When an imported answer was last updated", "UTC", "legacy tree"),
-        _text("answer_model", "The model asked; in an ensemble not always the run's", source="RunSpec"),
-        _text(
+        LakeColumn("raw_answer", _TEXT, "The imported text where the judged one differs", source="legacy tree"),
+        LakeColumn("answered_at", _TIME, "When an imported answer was last updated", "UTC", "legacy tree"),
+        LakeColumn("answer_model", _TEXT, "The model asked; in an ensemble not always the run's", source="RunSpec"),
+        LakeColumn(
             "answer_ending",
+            _TEXT,
             "How the answer ended; null where that is not known",
             "complete, refused, filtered, truncated or empty",
             "endpoint",
@@ -290,22 +294,28 @@ CONSENSUS = LakeTable(
         _BENCHMARK,
         _QUESTION_SET,
         _QUESTION_ID,
-        _text("strategy", "Consensus strategy; single is one answer as it is", source="RunSpec", required=True),
-        _integer("strategy_version", "Version of its code", "from 1", "strategy"),
-        _text("strategy_file_hash", "sha256 of its file (or its rule's); null: the project's", source="plugin"),
-        _text("strategy_prompt_hash", "sha256 of its templates", source="prompts"),
-        _text("consensus_model", "The model that it asks", source="RunSpec"),
-        _text("candidates_hash", "sha256 of the samples' answer hashes, in order", source="answers"),
-        _integer("n_candidates", "Samples with a text", "samples", "answers"),
-        _text("answer", "The consensus, as it is graded", source="strategy"),
+        LakeColumn(
+            "strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="RunSpec", required=True
+        ),
+        LakeColumn("strategy_version", _INT, "Version of its code", "from 1", "strategy"),
+        LakeColumn(
+            "strategy_file_hash", _TEXT, "sha256 of its file (or its rule's); null: the project's", source="plugin"
+        ),
+        LakeColumn("strategy_prompt_hash", _TEXT, "sha256 of its templates", source="prompts"),
+        LakeColumn("consensus_model", _TEXT, "The model that it asks", source="RunSpec"),
+        LakeColumn("candidates_hash", _TEXT, "sha256 of the samples' answer hashes, in order", source="answers"),
+        LakeColumn("n_candidates", _INT, "Samples with a text", "samples", "answers"),
+        LakeColumn("answer", _TEXT, "The consensus, as it is graded", source="strategy"),
         _ANSWER_HASH,
         _ANSWER_STATE,
-        _integer("winner", "Sample that came first; null where none did, or not alone", "sample_index", "strategy"),
-        _text("details", "Ratings, votes, debate; the texts are in calls", "JSON", "strategy"),
+        LakeColumn(
+            "winner", _INT, "Sample that came first; null where none did, or not alone", "sample_index", "strategy"
+        ),
+        LakeColumn("details", _TEXT, "Ratings, votes, debate; the texts are in calls", "JSON", "strategy"),
         *_STATUS_COLUMNS,
-        _integer("calls", "Calls that it took, reused ones included", "calls", "strategy"),
+        LakeColumn("calls", _INT, "Calls that it took, reused ones included", "calls", "strategy"),
         *_tokens("consensus", "these calls"),
-        _number("latency_seconds", "Duration, waiting included; null when no call was made", "s", "clock"),
+        LakeColumn("latency_seconds", _FLOAT, "Duration, waiting included; null when no call was made", "s", "clock"),
         _CREATED,
     ),
     partition_by=("benchmark",),
@@ -318,42 +328,49 @@ JUDGEMENTS = LakeTable(
         *_RUN,
         *_SAMPLE,
         *_JUDGE,
-        _text("judge_prompt_hash", "sha256 of the judge's templates", source="prompts"),
-        _integer("judge_round", "How often the run was judged anew by this judge", "0, 1, …", "RunSpec"),
-        _number("score", "The score as given, never clamped", "the benchmark's scale", "judge_output"),
-        _flag("out_of_scale", "Whether the score is outside the benchmark's scale", source="score"),
-        _text(
+        LakeColumn("judge_prompt_hash", _TEXT, "sha256 of the judge's templates", source="prompts"),
+        LakeColumn("judge_round", _INT, "How often the run was judged anew by this judge", "0, 1, …", "RunSpec"),
+        LakeColumn("score", _FLOAT, "The score as given, never clamped", "the benchmark's scale", "judge_output"),
+        LakeColumn("out_of_scale", _BOOL, "Whether the score is outside the benchmark's scale", source="score"),
+        LakeColumn(
             "score_source",
+            _TEXT,
             "How the score was found",
             "final_score, score_tag, legacy_form, bare_number, fallback or recorded (imported without its text)",
             "parser",
         ),
-        _text("judge_output", "The judge's whole output", source="judge"),
-        _text("fallback_output", "Output of the call that extracted the score", source="judge"),
+        LakeColumn("judge_output", _TEXT, "The judge's whole output", source="judge"),
+        LakeColumn("fallback_output", _TEXT, "Output of the call that extracted the score", source="judge"),
         *_STATUS_COLUMNS,
-        _text("finish_reason", "Why the judge stopped", "stop, length, …", "provider"),
+        LakeColumn("finish_reason", _TEXT, "Why the judge stopped", "stop, length, …", "provider"),
         _ANSWER_HASH,
         *_tokens("judge", "the judgement, fallback included"),
-        _number("latency_seconds", "Duration of the successful requests", "s", "clock"),
-        _text("request_hash", "The judging call", source="request"),
-        _text("fallback_request_hash", "The call that extracted the score", source="request"),
+        LakeColumn("latency_seconds", _FLOAT, "Duration of the successful requests", "s", "clock"),
+        LakeColumn("request_hash", _TEXT, "The judging call", source="request"),
+        LakeColumn("fallback_request_hash", _TEXT, "The call that extracted the score", source="request"),
         _CREATED,
-        _flag("superseded", "A newer judgement of the same sample by this judge exists", source="stage"),
-        _time("superseded_at", "When it was replaced; null while it stands", "UTC", "stage"),
+        LakeColumn("superseded", _BOOL, "A newer judgement of the same sample by this judge exists", source="stage"),
+        LakeColumn("superseded_at", _TIME, "When it was replaced; null while it stands", "UTC", "stage"),
         *_IMPORTED,
-        _text("judge_model", "The judging model, where the judge has another name", source="judge folder"),
-        _text("judge_prompt_version", "Epoch of the judge's prompt", "P1, P2, P3 or a choice", "inferred"),
-        _text("judge_prompt_version_source", "How it is known", "inferred or unknown", "import"),
-        _text("recorded_score", "The score exactly as recorded: 9, 9.0, null or an object", "JSON", "file"),
-        _number("recovered_score", "The score inside a recorded object", "the benchmark's scale", "file"),
-        _flag("backfilled", "Whether the score was filled in later: an integer in a file of floats", source="inferred"),
-        _text(
+        LakeColumn("judge_model", _TEXT, "The judging model, where the judge has another name", source="judge folder"),
+        LakeColumn("judge_prompt_version", _TEXT, "Epoch of the judge's prompt", "P1, P2, P3 or a choice", "inferred"),
+        LakeColumn("judge_prompt_version_source", _TEXT, "How it is known", "inferred or unknown", "import"),
+        LakeColumn("recorded_score", _TEXT, "The score exactly as recorded: 9, 9.0, null or an object", "JSON", "file"),
+        LakeColumn("recovered_score", _FLOAT, "The score inside a recorded object", "the benchmark's scale", "file"),
+        LakeColumn(
+            "backfilled",
+            _BOOL,
+            "Whether the score was filled in later: an integer in a file of floats",
+            source="inferred",
+        ),
+        LakeColumn(
             "answer_link",
+            _TEXT,
             "What the judged text is to the stored answers",
             "stored, stored_stripped, stored_null, differs or no_stored",
             "answer texts",
         ),
-        _text("extracted", "What a grader found the answer to say, in one spelling", source="grader"),
+        LakeColumn("extracted", _TEXT, "What a grader found the answer to say, in one spelling", source="grader"),
     ),
     partition_by=("benchmark", "judge"),
 )
@@ -366,25 +383,25 @@ PASS_OUTPUTS = LakeTable(
         *_SAMPLE,
         _STRATEGY,
         _ANSWER_HASH,
-        _text("pass", "The pass", source="registry", required=True),
-        _text("pass_version", "Version of its code", source="pass", required=True),
-        _text("pass_config", "Its settings", "JSON", "RunSpec", required=True),
-        _text("pass_config_hash", "sha256 of its name, version and settings", source="pass", required=True),
-        _text("pass_prompt_hash", "sha256 of its templates; null when it asks no model", source="prompts"),
-        _number("severity", "What it costs; null without a finding", "share of the scale's range", "pass"),
-        _text("reason", "What was found, in one line; empty when nothing was", source="pass"),
-        _text("details", "Measures by name, and spans [start, end, kind] in code points", "JSON", "pass"),
-        _text("pass_output", "The whole output of the model that was asked, if one was", source="model"),
+        LakeColumn("pass", _TEXT, "The pass", source="registry", required=True),
+        LakeColumn("pass_version", _TEXT, "Version of its code", source="pass", required=True),
+        LakeColumn("pass_config", _TEXT, "Its settings", "JSON", "RunSpec", required=True),
+        LakeColumn("pass_config_hash", _TEXT, "sha256 of its name, version and settings", source="pass", required=True),
+        LakeColumn("pass_prompt_hash", _TEXT, "sha256 of its templates; null when it asks no model", source="prompts"),
+        LakeColumn("severity", _FLOAT, "What it costs; null without a finding", "share of the scale's range", "pass"),
+        LakeColumn("reason", _TEXT, "What was found, in one line; empty when nothing was", source="pass"),
+        LakeColumn("details", _TEXT, "Measures by name, and spans [start, end, kind] in code points", "JSON", "pass"),
+        LakeColumn("pass_output", _TEXT, "The whole output of the model that was asked, if one was", source="model"),
         *_STATUS_COLUMNS,
         *_tokens("pass", "the pass"),
-        _text("request_hash", "The call, if one was made", source="request"),
+        LakeColumn("request_hash", _TEXT, "The call, if one was made", source="request"),
         _CREATED,
     ),
     partition_by=("benchmark",),
 )
 
-_PIPELINE_HASH = _text(
-    "pipeline_hash", "sha256 of the passes, versions and settings in order; null for baseline", source="passes"
+_PIPELINE_HASH = LakeColumn(
+    "pipeline_hash", _TEXT, "sha256 of the passes, versions and settings in order; null for baseline", source="passes"
 )
 
 SCORES = LakeTable(
@@ -395,18 +412,24 @@ SCORES = LakeTable(
         *_SAMPLE,
         *_JUDGE,
         _ANSWER_HASH,
-        _text("status", "Outcome of the judgement", _STATUS, "judgements", required=True),
-        _text("error_class", "Why there is no score; null when ok", source="judgements"),
-        _text("pipeline", "Passes in order, or baseline", source="RunSpec", required=True),
-        _number("baseline_score", "The judge's score", "the benchmark's scale", "judgements"),
-        LakeColumn(_DELTAS, "deltas", "What each pass added, in order", "the benchmark's scale", "passes"),
-        _number("score", "baseline_score plus the deltas", "the benchmark's scale", "passes"),
+        LakeColumn("status", _TEXT, "Outcome of the judgement", _STATUS, "judgements", required=True),
+        LakeColumn("error_class", _TEXT, "Why there is no score; null when ok", source="judgements"),
+        LakeColumn("pipeline", _TEXT, "Passes in order, or baseline", source="RunSpec", required=True),
+        LakeColumn("baseline_score", _FLOAT, "The judge's score", "the benchmark's scale", "judgements"),
+        LakeColumn(
+            "deltas",
+            _DELTAS,
+            "What each pass added, in order",
+            "the benchmark's scale",
+            "passes",
+        ),
+        LakeColumn("score", _FLOAT, "baseline_score plus the deltas", "the benchmark's scale", "passes"),
         _CREATED,
         _JUDGE_PROMPT_HASH,
         _PIPELINE_HASH,
-        _text("call_hash", "The call it rests on: the judge's, or for a rule the answer's", source="calls"),
-        _time("judged_at", "When the judgement was made, read again or imported", "UTC", "judgements"),
-        _flag("out_of_scale", "Whether the judge's score is outside of the scale", source="judgements"),
+        LakeColumn("call_hash", _TEXT, "The call it rests on: the judge's, or for a rule the answer's", source="calls"),
+        LakeColumn("judged_at", _TIME, "When the judgement was made, read again or imported", "UTC", "judgements"),
+        LakeColumn("out_of_scale", _BOOL, "Whether the judge's score is outside of the scale", source="judgements"),
     ),
     partition_by=("benchmark", "judge"),
 )
@@ -416,23 +439,27 @@ METRICS = LakeTable(
     "The roll-up of scores per run, judge, benchmark, pipeline and null policy",
     (
         *_RUN,
-        _text("base_tag", "The tag without -runN", source="runs"),
-        _integer("run_number", "N of -runN; null for a single run", source="runs"),
+        LakeColumn("base_tag", _TEXT, "The tag without -runN", source="runs"),
+        LakeColumn("run_number", _INT, "N of -runN; null for a single run", source="runs"),
         _BENCHMARK,
         _QUESTION_SET,
         *_JUDGE,
-        _text("pipeline", "Passes in order, or baseline", source="scores", required=True),
-        _text("null_policy", "What a missing score counts as", "legacy, zero or strict", "sql", required=True),
-        _number("score", "Mean score; null when the policy refuses it", "reported scale", "scores"),
-        _number("sd_questions", "Standard deviation over questions (ddof 1)", "reported scale", "scores"),
-        _integer("n_planned", "Samples planned", "samples", "scores", required=True),
-        _integer("n_scored", "Samples with a score", "samples", "scores", required=True),
-        _integer("n_failed", "Samples whose answer or judgement failed", "samples", "scores", required=True),
-        _integer("n_excluded", "Samples left out for a reason (empty answers)", "samples", "scores", required=True),
-        _integer("n_out_of_scale", "Scores outside the scale, counted as given", "samples", "scores"),
-        _number("reported_multiplier", "Reported scale / judge's scale", source="benchmark"),
+        LakeColumn("pipeline", _TEXT, "Passes in order, or baseline", source="scores", required=True),
+        LakeColumn(
+            "null_policy", _TEXT, "What a missing score counts as", "legacy, zero or strict", "sql", required=True
+        ),
+        LakeColumn("score", _FLOAT, "Mean score; null when the policy refuses it", "reported scale", "scores"),
+        LakeColumn("sd_questions", _FLOAT, "Standard deviation over questions (ddof 1)", "reported scale", "scores"),
+        LakeColumn("n_planned", _INT, "Samples planned", "samples", "scores", required=True),
+        LakeColumn("n_scored", _INT, "Samples with a score", "samples", "scores", required=True),
+        LakeColumn("n_failed", _INT, "Samples whose answer or judgement failed", "samples", "scores", required=True),
+        LakeColumn(
+            "n_excluded", _INT, "Samples left out for a reason (empty answers)", "samples", "scores", required=True
+        ),
+        LakeColumn("n_out_of_scale", _INT, "Scores outside the scale, counted as given", "samples", "scores"),
+        LakeColumn("reported_multiplier", _FLOAT, "Reported scale / judge's scale", source="benchmark"),
         _CREATED,
-        _number("scale_minimum", "Lowest score of the judge's scale", "the benchmark's scale", "benchmark"),
+        LakeColumn("scale_minimum", _FLOAT, "Lowest score of the judge's scale", "the benchmark's scale", "benchmark"),
         _JUDGE_PROMPT_HASH,
         _PIPELINE_HASH,
     ),
@@ -443,36 +470,37 @@ CALLS = LakeTable(
     "calls",
     "One row per finished call: what was received, what it used, how it ended",
     (
-        _text("request_hash", "Identity of the request", source="request", required=True),
-        _text("run_id", "The run that made the call", source="RunSpec", required=True),
-        _text("stage", "The stage that made the call", "answers, judgements, …", "stage", required=True),
-        _text("benchmark", "The benchmark it was made for", source="stage"),
-        _text("question_id", "The question it was made for", source="stage"),
-        _text("purpose", "What the call is within its stage", "answer, judge or fallback", "stage"),
-        _text("model", "The model asked", source="request", required=True),
-        _text("base_url", "The endpoint asked", source="request", required=True),
-        _text("status", "Outcome of the call", "ok or error", "endpoint", required=True),
-        _text("error_class", "Class of the failure; null when ok", source="engine"),
-        _text("error_message", "One line about the failure, without secrets", source="endpoint"),
-        _text("content", "The reply's text exactly as received", source="endpoint"),
-        _text("reasoning", "The API's own reasoning text", source="endpoint"),
-        _text("finish_reason", "Why the model stopped", "stop, length, …", "endpoint"),
-        _integer("prompt_tokens", "Prompt tokens; null is unknown", "tokens", "provider"),
-        _integer("completion_tokens", "Completion tokens; null is unknown", "tokens", "provider"),
-        _integer("cached_tokens", "Prompt tokens read from a cache", "tokens", "provider"),
-        _integer("reasoning_tokens", "Hidden reasoning tokens", "tokens", "provider"),
-        _number("cost_usd", "Price at the time of the call; null is unknown", "US dollars", "price list"),
-        _integer("attempts", "HTTP requests made for the call", "requests", "engine"),
-        _number("latency_seconds", "Duration of the last attempt", "s", "clock"),
+        LakeColumn("request_hash", _TEXT, "Identity of the request", source="request", required=True),
+        LakeColumn("run_id", _TEXT, "The run that made the call", source="RunSpec", required=True),
+        LakeColumn("stage", _TEXT, "The stage that made the call", "answers, judgements, …", "stage", required=True),
+        LakeColumn("benchmark", _TEXT, "The benchmark it was made for", source="stage"),
+        LakeColumn("question_id", _TEXT, "The question it was made for", source="stage"),
+        LakeColumn("purpose", _TEXT, "What the call is within its stage", "answer, judge or fallback", "stage"),
+        LakeColumn("model", _TEXT, "The model asked", source="request", required=True),
+        LakeColumn("base_url", _TEXT, "The endpoint asked", source="request", required=True),
+        LakeColumn("status", _TEXT, "Outcome of the call", "ok or error", "endpoint", required=True),
+        LakeColumn("error_class", _TEXT, "Class of the failure; null when ok", source="engine"),
+        LakeColumn("error_message", _TEXT, "One line about the failure, without secrets", source="endpoint"),
+        LakeColumn("content", _TEXT, "The reply's text exactly as received", source="endpoint"),
+        LakeColumn("reasoning", _TEXT, "The API's own reasoning text", source="endpoint"),
+        LakeColumn("finish_reason", _TEXT, "Why the model stopped", "stop, length, …", "endpoint"),
+        LakeColumn("prompt_tokens", _INT, "Prompt tokens; null is unknown", "tokens", "provider"),
+        LakeColumn("completion_tokens", _INT, "Completion tokens; null is unknown", "tokens", "provider"),
+        LakeColumn("cached_tokens", _INT, "Prompt tokens read from a cache", "tokens", "provider"),
+        LakeColumn("reasoning_tokens", _INT, "Hidden reasoning tokens", "tokens", "provider"),
+        LakeColumn("cost_usd", _FLOAT, "Price at the time of the call; null is unknown", "US dollars", "price list"),
+        LakeColumn("attempts", _INT, "HTTP requests made for the call", "requests", "engine"),
+        LakeColumn("latency_seconds", _FLOAT, "Duration of the last attempt", "s", "clock"),
         _CREATED,
-        _text(
+        LakeColumn(
             "price_source",
+            _TEXT,
             "Where the price is from; null without one, or in a row that is older than this column",
             "genai-prices VERSION, the price file's name and sha256, or embedded",
             "price list",
         ),
-        _text("refusal", "What the endpoint marks as a refusal", source="endpoint"),
-        _text("tool_calls", "Tools that the model called", "JSON", "endpoint"),
+        LakeColumn("refusal", _TEXT, "What the endpoint marks as a refusal", source="endpoint"),
+        LakeColumn("tool_calls", _TEXT, "Tools that the model called", "JSON", "endpoint"),
     ),
     partition_by=("stage",),
 )
@@ -481,32 +509,37 @@ PRICES = LakeTable(
     "prices",
     "What the called models cost, as it was known when the row was made: disjoint ranges, lower bounds in, upper out",
     (
-        _text("model", "The model asked", source="calls", required=True),
-        _text("base_url", "The endpoint asked", source="calls", required=True),
-        _time("valid_from", "From when; null is since ever", "UTC midnight", "price list"),
-        _time("valid_to", "Until when; null is until further notice", "UTC midnight", "price list"),
-        _integer("day_seconds_from", "From which second of the UTC day", "s", "price list", required=True),
-        _integer("day_seconds_to", "Until which second of the UTC day", "s", "price list", required=True),
-        _integer("prompt_tokens_from", "From how long a prompt", "tokens", "price list", required=True),
-        _integer("prompt_tokens_to", "Until how long a prompt; null is any length", "tokens", "price list"),
-        _number(
+        LakeColumn("model", _TEXT, "The model asked", source="calls", required=True),
+        LakeColumn("base_url", _TEXT, "The endpoint asked", source="calls", required=True),
+        LakeColumn("valid_from", _TIME, "From when; null is since ever", "UTC midnight", "price list"),
+        LakeColumn("valid_to", _TIME, "Until when; null is until further notice", "UTC midnight", "price list"),
+        LakeColumn("day_seconds_from", _INT, "From which second of the UTC day", "s", "price list", required=True),
+        LakeColumn("day_seconds_to", _INT, "Until which second of the UTC day", "s", "price list", required=True),
+        LakeColumn("prompt_tokens_from", _INT, "From how long a prompt", "tokens", "price list", required=True),
+        LakeColumn("prompt_tokens_to", _INT, "Until how long a prompt; null is any length", "tokens", "price list"),
+        LakeColumn(
             "input_usd_per_million",
+            _FLOAT,
             "A million prompt tokens that came from no cache",
             "US dollars",
             "price list",
             required=True,
         ),
-        _number("output_usd_per_million", "A million completion tokens", "US dollars", "price list", required=True),
-        _number(
+        LakeColumn(
+            "output_usd_per_million", _FLOAT, "A million completion tokens", "US dollars", "price list", required=True
+        ),
+        LakeColumn(
             "cached_usd_per_million",
+            _FLOAT,
             "A million prompt tokens that came from a cache",
             "US dollars",
             "price list",
             required=True,
         ),
-        _number("usd_per_call", "The call itself", "US dollars", "price list", required=True),
-        _text(
+        LakeColumn("usd_per_call", _FLOAT, "The call itself", "US dollars", "price list", required=True),
+        LakeColumn(
             "source",
+            _TEXT,
             "Where the price is from",
             "genai-prices VERSION, the price file's name and sha256, or embedded",
             "price list",
@@ -520,12 +553,12 @@ LIMIT_CHANGES = LakeTable(
     "limit_changes",
     "How the number of calls that an endpoint is asked at once moved",
     (
-        _text("run_id", "The run whose stage saw the change", source="RunSpec", required=True),
-        _text("stage", "The stage that saw it", "answers, judgements, …", "stage", required=True),
-        _text("base_url", "The endpoint", source="request", required=True),
-        _integer("limit_before", "The limit until then", "calls at once", "limiter", required=True),
-        _integer("limit_after", "The limit since", "calls at once", "limiter", required=True),
-        _text("cause", "Why it moved", "start, success or rate_limit", "limiter", required=True),
+        LakeColumn("run_id", _TEXT, "The run whose stage saw the change", source="RunSpec", required=True),
+        LakeColumn("stage", _TEXT, "The stage that saw it", "answers, judgements, …", "stage", required=True),
+        LakeColumn("base_url", _TEXT, "The endpoint", source="request", required=True),
+        LakeColumn("limit_before", _INT, "The limit until then", "calls at once", "limiter", required=True),
+        LakeColumn("limit_after", _INT, "The limit since", "calls at once", "limiter", required=True),
+        LakeColumn("cause", _TEXT, "Why it moved", "start, success or rate_limit", "limiter", required=True),
         _CREATED,
     ),
 )
@@ -535,38 +568,42 @@ LEGACY_FILES = LakeTable(
     "Every file of the imported trees and what became of its lines: lines = blank + imported + repeated + quarantined",
     (
         *_FILE,
-        _text("root", "Folder of the tree when it was imported", source="import"),
-        _text("sha256", "sha256 of its bytes; null when it was not read", source="legacy tree"),
-        _integer("size", "Its size", "bytes", "legacy tree"),
-        _text(
+        LakeColumn("root", _TEXT, "Folder of the tree when it was imported", source="import"),
+        LakeColumn("sha256", _TEXT, "sha256 of its bytes; null when it was not read", source="legacy tree"),
+        LakeColumn("size", _INT, "Its size", "bytes", "legacy tree"),
+        LakeColumn(
             "kind",
+            _TEXT,
             "What it is by its place",
             "answers, judgements, ensemble, baseline or unknown",
             "path",
             required=True,
         ),
-        _text("dataset", "Its dataset folder", source="path"),
-        _text("judge", "Its judge folder without judge_", source="path"),
-        _text("model", "Its name without .json", source="path"),
-        _text("status", "What became of it", "imported, duplicate, unknown or unreadable", "import", required=True),
-        _text("reason", "Why it was not imported", source="import"),
-        _text("duplicate_of", "source:path of the same bytes of the same model and judge", source="import"),
-        _text("benchmark", "Benchmark of most of its rows", source="question texts"),
-        _text("question_set", "Set that those rows are, or are a part of", source="question texts"),
-        _text("row_columns", "Number of rows for each list of columns", "JSON", "legacy tree"),
-        _integer("lines", "Lines of the file; entries of a cache", "lines", "legacy tree"),
-        _integer("blank", "Blank lines", "lines", "legacy tree"),
-        _integer("imported", "Rows that became answers or judgements", "lines", "import"),
-        _integer("repeated", "Rows that another file had said already", "lines", "import"),
-        _integer("quarantined", "Lines that could not become rows", "lines", "import"),
-        _time("imported_at", "When it was imported", "UTC", "clock", required=True),
-        _text(
+        LakeColumn("dataset", _TEXT, "Its dataset folder", source="path"),
+        LakeColumn("judge", _TEXT, "Its judge folder without judge_", source="path"),
+        LakeColumn("model", _TEXT, "Its name without .json", source="path"),
+        LakeColumn(
+            "status", _TEXT, "What became of it", "imported, duplicate, unknown or unreadable", "import", required=True
+        ),
+        LakeColumn("reason", _TEXT, "Why it was not imported", source="import"),
+        LakeColumn("duplicate_of", _TEXT, "source:path of the same bytes of the same model and judge", source="import"),
+        LakeColumn("benchmark", _TEXT, "Benchmark of most of its rows", source="question texts"),
+        LakeColumn("question_set", _TEXT, "Set that those rows are, or are a part of", source="question texts"),
+        LakeColumn("row_columns", _TEXT, "Number of rows for each list of columns", "JSON", "legacy tree"),
+        LakeColumn("lines", _INT, "Lines of the file; entries of a cache", "lines", "legacy tree"),
+        LakeColumn("blank", _INT, "Blank lines", "lines", "legacy tree"),
+        LakeColumn("imported", _INT, "Rows that became answers or judgements", "lines", "import"),
+        LakeColumn("repeated", _INT, "Rows that another file had said already", "lines", "import"),
+        LakeColumn("quarantined", _INT, "Lines that could not become rows", "lines", "import"),
+        LakeColumn("imported_at", _TIME, "When it was imported", "UTC", "clock", required=True),
+        LakeColumn(
             "column_lines",
+            _TEXT,
             "The lines with each list of columns but the most frequent one; null where there is only one list",
             "JSON",
             "legacy tree",
         ),
-        _integer("modified_ns", "When it was last written", "ns since 1970", "legacy tree"),
+        LakeColumn("modified_ns", _INT, "When it was last written", "ns since 1970", "legacy tree"),
     ),
 )
 
@@ -575,14 +612,14 @@ LEGACY_QUARANTINE = LakeTable(
     "Lines of legacy files that could not become rows",
     (
         *_FILE,
-        _text("model", "The file's name without .json", source="path"),
-        _text("source_sha256", "sha256 of the file", source="legacy tree"),
-        _integer("source_line", "The line", "from 1", "legacy tree"),
-        _text("reason", "What is wrong with it", source="import", required=True),
-        _text("raw", "The line, or the beginning of a very long one", source="legacy tree"),
-        _text("raw_encoding", "Encoding of raw", "utf-8, or base64 where it is not UTF-8", "import"),
-        _integer("size", "Length of the line", "bytes", "legacy tree"),
-        _text("sha256", "sha256 of the line", source="legacy tree"),
+        LakeColumn("model", _TEXT, "The file's name without .json", source="path"),
+        LakeColumn("source_sha256", _TEXT, "sha256 of the file", source="legacy tree"),
+        LakeColumn("source_line", _INT, "The line", "from 1", "legacy tree"),
+        LakeColumn("reason", _TEXT, "What is wrong with it", source="import", required=True),
+        LakeColumn("raw", _TEXT, "The line, or the beginning of a very long one", source="legacy tree"),
+        LakeColumn("raw_encoding", _TEXT, "Encoding of raw", "utf-8, or base64 where it is not UTF-8", "import"),
+        LakeColumn("size", _INT, "Length of the line", "bytes", "legacy tree"),
+        LakeColumn("sha256", _TEXT, "sha256 of the line", source="legacy tree"),
     ),
 )
 
@@ -590,15 +627,15 @@ LEGACY_REPEATS = LakeTable(
     "legacy_repeats",
     "Rows of files that are not the same, but say what another file had said already",
     (
-        _text("source_sha256", "sha256 of the file", source="legacy tree", required=True),
-        _integer("source_line", "The line", "from 1", "legacy tree", required=True),
-        _text("run_id", "Run of the row that it repeats", source="import", required=True),
-        _text("benchmark", "Its benchmark", source="import", required=True),
-        _text("question_id", "Its question", source="import", required=True),
-        _integer("sample_index", "Its sample", "from 0", "import", required=True),
-        _text("judge", "Its judge; null for an answer", source="import"),
-        _text("legacy_fields", "Other columns of the row", "JSON", "legacy tree"),
-        _integer("judge_round", "Which of the judge's scores of the sample it repeats", "from 0", "import"),
+        LakeColumn("source_sha256", _TEXT, "sha256 of the file", source="legacy tree", required=True),
+        LakeColumn("source_line", _INT, "The line", "from 1", "legacy tree", required=True),
+        LakeColumn("run_id", _TEXT, "Run of the row that it repeats", source="import", required=True),
+        LakeColumn("benchmark", _TEXT, "Its benchmark", source="import", required=True),
+        LakeColumn("question_id", _TEXT, "Its question", source="import", required=True),
+        LakeColumn("sample_index", _INT, "Its sample", "from 0", "import", required=True),
+        LakeColumn("judge", _TEXT, "Its judge; null for an answer", source="import"),
+        LakeColumn("legacy_fields", _TEXT, "Other columns of the row", "JSON", "legacy tree"),
+        LakeColumn("judge_round", _INT, "Which of the judge's scores of the sample it repeats", "from 0", "import"),
     ),
 )
 
@@ -606,22 +643,26 @@ BASELINES = LakeTable(
     "baselines",
     "What a run got right when it was promoted to a named baseline; rows are never changed",
     (
-        _text("name", "The baseline", source="shaberi baseline promote", required=True),
-        _text("note", "What was said when it was promoted", source="shaberi baseline promote"),
+        LakeColumn("name", _TEXT, "The baseline", source="shaberi baseline promote", required=True),
+        LakeColumn("note", _TEXT, "What was said when it was promoted", source="shaberi baseline promote"),
         *_RUN,
         _BENCHMARK,
         _QUESTION_SET,
-        _text("question_set_sha256", "sha256 of the version's content", source="RunSpec", required=True),
+        LakeColumn("question_set_sha256", _TEXT, "sha256 of the version's content", source="RunSpec", required=True),
         _QUESTION_ID,
-        _text("strategy", "Consensus strategy; single is one answer as it is", source="scores", required=True),
-        _text("judge", "The rule, or the rule with its grading model", source="scores", required=True),
-        _text("judge_config_hash", "sha256 of the judge's settings and prompt", source="scores"),
-        _flag("correct", "Whether the answer is right; null without a verdict", source="scores"),
-        _text("status", "Outcome of the grading", f"{_STATUS}, or missing: no row", "scores", required=True),
-        _text("error_class", "Why there is no verdict; null when ok", source="scores"),
+        LakeColumn(
+            "strategy", _TEXT, "Consensus strategy; single is one answer as it is", source="scores", required=True
+        ),
+        LakeColumn("judge", _TEXT, "The rule, or the rule with its grading model", source="scores", required=True),
+        LakeColumn("judge_config_hash", _TEXT, "sha256 of the judge's settings and prompt", source="scores"),
+        LakeColumn("correct", _BOOL, "Whether the answer is right; null without a verdict", source="scores"),
+        LakeColumn(
+            "status", _TEXT, "Outcome of the grading", f"{_STATUS}, or missing: no row", "scores", required=True
+        ),
+        LakeColumn("error_class", _TEXT, "Why there is no verdict; null when ok", source="scores"),
         _ANSWER_HASH,
-        _text("settings", "How the answers were made: sampling, models, prompts", "JSON", "RunSpec"),
-        _text("settings_hash", "sha256 of the settings", source="RunSpec", required=True),
+        LakeColumn("settings", _TEXT, "How the answers were made: sampling, models, prompts", "JSON", "RunSpec"),
+        LakeColumn("settings_hash", _TEXT, "sha256 of the settings", source="RunSpec", required=True),
         _CREATED,
     ),
 )
@@ -630,26 +671,31 @@ PROMPTS = LakeTable(
     "prompts",
     "The texts behind the prompt hashes of all other tables: one row for each template that a prompt is made of",
     (
-        _text(
+        LakeColumn(
             "prompt_hash",
+            _TEXT,
             "The prompt, as prompt_hash, judge_prompt_hash, … of other tables name it: sha256 of its sources in order",
             source="prompts",
             required=True,
         ),
-        _integer("position", "Place of the template in the prompt", "1 to n", "prompts", required=True),
-        _text("template", "The template's name", source="prompts", required=True),
-        _text("source", "Its exact text, as Jinja", source="prompts", required=True),
-        _text("file", "Where it stood, in the folder of the prompts", source="prompts", required=True),
-        _text("variant", "Variant that the prompt is of; null is the prompts as they are", source="RunSpec"),
-        _text(
+        LakeColumn("position", _INT, "Place of the template in the prompt", "1 to n", "prompts", required=True),
+        LakeColumn("template", _TEXT, "The template's name", source="prompts", required=True),
+        LakeColumn("source", _TEXT, "Its exact text, as Jinja", source="prompts", required=True),
+        LakeColumn("file", _TEXT, "Where it stood, in the folder of the prompts", source="prompts", required=True),
+        LakeColumn(
+            "variant", _TEXT, "Variant that the prompt is of; null is the prompts as they are", source="RunSpec"
+        ),
+        LakeColumn(
             "purpose",
+            _TEXT,
             "What it was first used for",
             "generation, judging primary, judging fallback, grading, strategy:NAME or pass:NAME",
             "stage",
             required=True,
         ),
-        _text(
+        LakeColumn(
             "label",
+            _TEXT,
             "A name for people, such as tengu-primary v3: the third text of that name in this lake; never given anew",
             source="stage",
             required=True,
@@ -662,19 +708,23 @@ JUDGE_CONFIGS = LakeTable(
     "judge_configs",
     "Settings of judges by the hash that rows until format 2 have of them: the address of the endpoint was part of it",
     (
-        _text("former_hash", "The hash with the address", source="upgrade", required=True),
-        _text("judge_config_hash", "The hash without it", source="upgrade", required=True),
+        LakeColumn("former_hash", _TEXT, "The hash with the address", source="upgrade", required=True),
+        LakeColumn("judge_config_hash", _TEXT, "The hash without it", source="upgrade", required=True),
         _CREATED,
     ),
 )
 
-_DECISION = _text(
-    "decision_id", "The decision: candidates, judges, questions, margin and error", source="request", required=True
+_DECISION = LakeColumn(
+    "decision_id",
+    _TEXT,
+    "The decision: candidates, judges, questions, margin and error",
+    source="request",
+    required=True,
 )
 
 _LIMITS = (
-    _number("margin", "Differences up to it are practically equal", "reported scale", "request"),
-    _number("error", "Wrong decisions that are allowed", "share", "request", required=True),
+    LakeColumn("margin", _FLOAT, "Differences up to it are practically equal", "reported scale", "request"),
+    LakeColumn("error", _FLOAT, "Wrong decisions that are allowed", "share", "request", required=True),
 )
 
 DECISIONS = LakeTable(
@@ -682,25 +732,29 @@ DECISIONS = LakeTable(
     "Which of some models is better on some questions, decided with as few of them as it takes",
     (
         _DECISION,
-        _texts("candidates", "What is decided between: MODEL@@TAG, and a strategy", source="request"),
-        _texts("run_ids", "For each the partial run with what was asked for it", source="RunSpec"),
-        _texts("judges", "Who judges; a question's score is their mean", source="RunSpec"),
-        _texts("question_sets", "The questions", source="RunSpec"),
-        _integer("n_questions", "Questions that all candidates can be asked", "questions", "RunSpec", required=True),
+        LakeColumn("candidates", _TEXTS, "What is decided between: MODEL@@TAG, and a strategy", source="request"),
+        LakeColumn("run_ids", _TEXTS, "For each the partial run with what was asked for it", source="RunSpec"),
+        LakeColumn("judges", _TEXTS, "Who judges; a question's score is their mean", source="RunSpec"),
+        LakeColumn("question_sets", _TEXTS, "The questions", source="RunSpec"),
+        LakeColumn(
+            "n_questions", _INT, "Questions that all candidates can be asked", "questions", "RunSpec", required=True
+        ),
         *_LIMITS,
-        _integer("seed", "Of the order and the audit draws", "a whole number", "request", required=True),
-        _text("boundary", "What tells when it is sure", "history or anytime", "calibration", required=True),
-        _number("constant", "How far the truth may be away; null where bets decide", "spreads", "calibration"),
-        _integer("n_history", "Past models of these judges", "models", "scores", required=True),
-        _texts("outside", "Candidates beyond all past models, and in what; bets decide", source="scores"),
-        _text("state", "How far it is", "running, decided or undecided", "decision", required=True),
-        _texts("best", "The best of them; several are equal within the margin", source="decision"),
-        _text("reason", "Why it is undecided", source="decision"),
-        _integer("n_asked", "Questions of the order that were needed so far", "questions", "decision"),
-        _integer("calls", "Calls made for it", "calls", "calls"),
-        _number("cost_usd", "What they cost; null is unknown", "US dollars", "calls"),
-        _time("started_at", "When it was first asked for", "UTC", "clock", required=True),
-        _time("updated_at", "When its state last changed", "UTC", "clock", required=True),
+        LakeColumn("seed", _INT, "Of the order and the audit draws", "a whole number", "request", required=True),
+        LakeColumn("boundary", _TEXT, "What tells when it is sure", "history or anytime", "calibration", required=True),
+        LakeColumn(
+            "constant", _FLOAT, "How far the truth may be away; null where bets decide", "spreads", "calibration"
+        ),
+        LakeColumn("n_history", _INT, "Past models of these judges", "models", "scores", required=True),
+        LakeColumn("outside", _TEXTS, "Candidates beyond all past models, and in what; bets decide", source="scores"),
+        LakeColumn("state", _TEXT, "How far it is", "running, decided or undecided", "decision", required=True),
+        LakeColumn("best", _TEXTS, "The best of them; several are equal within the margin", source="decision"),
+        LakeColumn("reason", _TEXT, "Why it is undecided", source="decision"),
+        LakeColumn("n_asked", _INT, "Questions of the order that were needed so far", "questions", "decision"),
+        LakeColumn("calls", _INT, "Calls made for it", "calls", "calls"),
+        LakeColumn("cost_usd", _FLOAT, "What they cost; null is unknown", "US dollars", "calls"),
+        LakeColumn("started_at", _TIME, "When it was first asked for", "UTC", "clock", required=True),
+        LakeColumn("updated_at", _TIME, "When its state last changed", "UTC", "clock", required=True),
     ),
 )
 
@@ -709,14 +763,14 @@ DECISION_LOOKS = LakeTable(
     "The curve of a decision: what was known of each pair after some questions",
     (
         _DECISION,
-        _integer("n_asked", "Questions asked", "questions", "decision", required=True),
-        _text("a", "One candidate", source="decision", required=True),
-        _text("b", "Another one", source="decision", required=True),
-        _integer("n_scored", "Of the questions asked, those with a score of both", "questions", "scores"),
-        _number("estimate", "A - B over all questions", "reported scale", "decision"),
-        _number("lower", "Lower end of its interval", "reported scale", "decision"),
-        _number("upper", "Upper end of its interval", "reported scale", "decision"),
-        _text("verdict", "What is decided", "A, B, equal or open", "decision", required=True),
+        LakeColumn("n_asked", _INT, "Questions asked", "questions", "decision", required=True),
+        LakeColumn("a", _TEXT, "One candidate", source="decision", required=True),
+        LakeColumn("b", _TEXT, "Another one", source="decision", required=True),
+        LakeColumn("n_scored", _INT, "Of the questions asked, those with a score of both", "questions", "scores"),
+        LakeColumn("estimate", _FLOAT, "A - B over all questions", "reported scale", "decision"),
+        LakeColumn("lower", _FLOAT, "Lower end of its interval", "reported scale", "decision"),
+        LakeColumn("upper", _FLOAT, "Upper end of its interval", "reported scale", "decision"),
+        LakeColumn("verdict", _TEXT, "What is decided", "A, B, equal or open", "decision", required=True),
         _CREATED,
     ),
 )
@@ -725,20 +779,24 @@ DECISION_CALIBRATIONS = LakeTable(
     "decision_calibrations",
     "How sure a judge's history has to be, by replay of past models with families held out: one row per class of pairs",
     (
-        _texts("judges", "Whose scores; their mean where they are several", source="scores"),
-        _texts("question_sets", "The questions", source="questions"),
-        _text("history_sha256", "sha256 of the scores and of the replay's method", source="scores", required=True),
-        _integer("n_models", "Past models", "models", "scores", required=True),
-        _integer("n_families", "Their families, by the first word of their names", "families", "scores"),
+        LakeColumn("judges", _TEXTS, "Whose scores; their mean where they are several", source="scores"),
+        LakeColumn("question_sets", _TEXTS, "The questions", source="questions"),
+        LakeColumn(
+            "history_sha256", _TEXT, "sha256 of the scores and of the replay's method", source="scores", required=True
+        ),
+        LakeColumn("n_models", _INT, "Past models", "models", "scores", required=True),
+        LakeColumn("n_families", _INT, "Their families, by the first word of their names", "families", "scores"),
         *_LIMITS,
-        _number("constant", "How far the truth may be away; null: none keeps the limits", "spreads", "replay"),
-        _number("mean_questions", "Questions on average over all pairs", "questions", "replay"),
-        _text("class", "What the paired test over all questions says of the pair", "p<0.001, …", "replay"),
-        _integer("n_pairs", "Pairs of the class", "pairs", "replay", required=True),
-        _number("class_mean_questions", "Questions on average", "questions", "replay"),
-        _number("class_median_questions", "Half of the pairs took no more", "questions", "replay"),
-        _number("share_wrong", "Decisions that all questions contradict", "share", "replay"),
-        _number("share_equal", "Decisions that they are equal within the margin", "share", "replay"),
+        LakeColumn(
+            "constant", _FLOAT, "How far the truth may be away; null: none keeps the limits", "spreads", "replay"
+        ),
+        LakeColumn("mean_questions", _FLOAT, "Questions on average over all pairs", "questions", "replay"),
+        LakeColumn("class", _TEXT, "What the paired test over all questions says of the pair", "p<0.001, …", "replay"),
+        LakeColumn("n_pairs", _INT, "Pairs of the class", "pairs", "replay", required=True),
+        LakeColumn("class_mean_questions", _FLOAT, "Questions on average", "questions", "replay"),
+        LakeColumn("class_median_questions", _FLOAT, "Half of the pairs took no more", "questions", "replay"),
+        LakeColumn("share_wrong", _FLOAT, "Decisions that all questions contradict", "share", "replay"),
+        LakeColumn("share_equal", _FLOAT, "Decisions that they are equal within the margin", "share", "replay"),
         _CREATED,
     ),
 )

@@ -6,22 +6,13 @@ named query tells what it shows, and declares parameters: `-- $name: kind`, `-- 
 """
 
 import re
-from collections.abc import Collection, Mapping
 from functools import cache
 from itertools import takewhile
-from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any
 
-import duckdb
-
-from shaberi_dagster.lake.connections import errors_of_sql, frame_of
 from shaberi_dagster.settings import plugin_folders, project_folder
 
-if TYPE_CHECKING:
-    import polars as pl
-
-R = TypeVar("R", bound=NamedTuple)
 _NAMED_QUERY = re.compile(r"\{(\w+)\}")
 _PARAMETER = re.compile(r"\$(\w+)(?=:| =)(?:: ([a-z ]+?))?(?: = (.*))?")
 
@@ -35,70 +26,9 @@ def statement(name: str) -> str:
     return _NAMED_QUERY.sub(lambda match: _named_query(match[1]), text)
 
 
-def quoted(text: str) -> str:
-    """Write a text as a literal of SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def _named_query(name: str) -> str:
     text = (project_folder("sql") / "queries" / f"{name}.sql").read_text(encoding="utf-8")
     return text.rstrip().removesuffix(";")
-
-
-def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[dict[str, Any]]:
-    """Read the rows of a statement of `sql/reports`, by column name.
-
-    Args:
-        catalog: The public views.
-        name: The statement.
-        values: Values of its parameters; the others are null.
-    """
-    return rows_of(run_statement(catalog, name, values))[1]
-
-
-def fetch_as(kind: type[R], catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[R]:
-    """Read the rows of a statement as named tuples: of very many rows in a fraction of the time.
-
-    Args:
-        kind: Its fields are columns of the statement, or have a default.
-        catalog: The public views.
-        name: The statement.
-        values: Values of its parameters.
-    """
-    result = run_statement(catalog, name, values)
-    defaults = kind._field_defaults
-    given = [column[0] for column in result.description or []]
-    places = [*given, *defaults]
-    pick = itemgetter(*map(places.index, kind._fields))
-    return [kind._make(pick((*row, *defaults.values()))) for row in result.fetchall()]
-
-
-def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> "pl.DataFrame":
-    """Read the rows of a statement as a frame."""
-    return frame_of(run_statement(catalog, name, values))
-
-
-def rows_of(result: duckdb.DuckDBPyConnection) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the columns of a result, and its rows by them."""
-    names = [column[0] for column in result.description or []]
-    return names, [dict(zip(names, row, strict=True)) for row in result.fetchall()]
-
-
-def run_statement(
-    catalog: duckdb.DuckDBPyConnection, name: str, values: Mapping[str, object]
-) -> duckdb.DuckDBPyConnection:
-    """Run a statement of `sql/reports`; parameters without a value are null.
-
-    It goes without `run_query`, which finds out of anybody's statement that it only reads: a quarter of the time.
-    """
-    with errors_of_sql():
-        return catalog.execute(statement(name), {**dict.fromkeys(parameters_of(name)), **values})
-
-
-@cache
-def parameters_of(name: str) -> Collection[str]:
-    """Return the parameters of a statement of `sql/reports`."""
-    return duckdb.extract_statements(statement(name))[0].named_parameters
 
 
 def describe_sql(path: Path) -> str:

@@ -26,7 +26,6 @@ from shaberi_dagster.lake.formats import FORMAT, check_format, write_format
 from shaberi_dagster.lake.log import entry_path, has_commits
 from shaberi_dagster.lake.mirror import Mirror, lost
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
-from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.settings import check_writable
 from shaberi_dagster.util.permissions import make_folder
 
@@ -82,7 +81,7 @@ def says_disk_trouble(write: _Write[P, R]) -> _Write[P, R]:
             trouble = said[1] if said else os.strerror(number or 0)
             raise ShaberiError(
                 f"table {lake.path(table)} cannot be written: {trouble}; "
-                "free space on the disk or repair it, then run the same command again: finished calls are kept"
+                "free space or mend the disk and run the same command again, finished calls are kept"
             ) from error
 
     return wrapped
@@ -168,12 +167,19 @@ class Lake:
         if first.exists() and not first.stat().st_size:
             first.unlink()  # or delta-rs would take the table for made
         # "ignore": another process may create it at the same moment.
+        created = _LocalTable.create(
+            f"{self._mirror.uri}/{TABLES[table].name}" if self._mirror else path,
+            arrow_schema(TABLES[table]),
+            mode="ignore",
+            partition_by=list(TABLES[table].partition_by) or None,
+            name=table,
+            description=TABLES[table].meaning,
+            configuration=_CONFIGURATION,
+            storage_options=self._mirror.options if self._mirror else None,
+        )
         if self._mirror is None:
-            created = create_table(path, TABLES[table], mode="ignore")
             self._complete.add(table)
             return created
-        uri = f"{self._mirror.uri}/{TABLES[table].name}"
-        create_table(uri, TABLES[table], mode="ignore", storage_options=self._mirror.options)
         self._mirror.pull(TABLES[table].name)
         return _LocalTable(path)
 
@@ -190,7 +196,7 @@ class Lake:
         if stored is not None and self._upgrade is None:
             raise ConfigurationError(
                 f"the lake in {self.folder} has format {stored}, today's is {FORMAT}: "
-                "`shaberi compact` upgrades it, and so does every command that evaluates"
+                "`shaberi compact` brings it up to date, as every command does that evaluates"
             )
         try:
             if self._mirror:
@@ -423,7 +429,7 @@ def conform(table: LakeTable, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _content(frame: pl.DataFrame) -> pl.Series:
     """Hash the rows, in whatever order, without when they were made."""
-    return frame.drop("created_at", strict=False).hash_rows().sort()
+    return frame.drop("created_at").hash_rows().sort()
 
 
 @cache
@@ -435,25 +441,21 @@ def arrow_schema(table: LakeTable) -> pa.Schema:
     )
 
 
-def create_table(place: Path | str, table: LakeTable, **options: Any) -> DeltaTable:
-    """Create a Delta table without rows; the options are those of delta-rs."""
-    return _LocalTable.create(
-        place,
-        arrow_schema(table),
-        partition_by=list(table.partition_by) or None,
-        name=table.name,
-        description=table.meaning,
-        configuration=_CONFIGURATION,
-        **options,
-    )
-
-
 @cache
 def _delta_schema(table: LakeTable) -> Schema:
     return Schema.from_arrow(arrow_schema(table))
 
 
+def _values(values: str | Iterable[str]) -> list[str]:
+    return [values] if isinstance(values, str) else list(values)
+
+
 def predicate_of(keys: Keys) -> str:
     """Write SQL that is true of the rows that match all keys."""
-    named = {column: [values] if isinstance(values, str) else values for column, values in keys.items()}
-    return " and ".join(f"{column} in ({', '.join(map(quoted, values))})" for column, values in named.items())
+    return " and ".join(
+        f"{column} in ({', '.join(_quoted(value) for value in _values(values))})" for column, values in keys.items()
+    )
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

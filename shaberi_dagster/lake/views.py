@@ -14,7 +14,7 @@ import duckdb
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake import schemas
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
-from shaberi_dagster.lake.statements import describe_sql, quoted
+from shaberi_dagster.lake.statements import describe_sql
 from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile
 from shaberi_dagster.settings import project_folder
 
@@ -43,9 +43,8 @@ class View:
 
     @property
     def kind(self) -> str:
-        """Its kind in SQL: `view`, `macro`, or `macro table`."""
-        is_macro, is_table = (words in self.sql.lower() for words in (" macro ", " as table"))
-        return ("macro table" if is_table else "macro") if is_macro else "view"
+        """Its kind in SQL: `view`, or `macro table`."""
+        return "macro table" if " macro " in self.sql.lower() else "view"
 
 
 def public_views() -> Sequence[View]:
@@ -100,4 +99,5 @@ def define_added_views(connection: duckdb.DuckDBPyConnection) -> None:
             connection.execute(VIEWS.use(file.name))
         except (ConfigurationError, duckdb.Error) as error:
             why = str(error) if isinstance(error, ConfigurationError) else f"plugin {file.path}: {error}"
-            connection.execute(f'create temp view "{file.name}" as select error({quoted(why)}) as problem')
+            literal = "'" + why.replace("'", "''") + "'"
+            connection.execute(f'create temp view "{file.name}" as select error({literal}) as problem')

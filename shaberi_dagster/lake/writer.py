@@ -108,7 +108,7 @@ class RowWriter:
     def commit(
         self,
         replaced: pl.DataFrame | None = None,
-        supersede: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
+        retire: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
         transaction: str | None = None,
     ) -> None:
         """Let the rows appear, in one atomic commit, and put those that they replace away.
@@ -116,7 +116,7 @@ class RowWriter:
         Args:
             replaced: The rows that are replaced, by key columns with `run_id` and `benchmark` among them; none or
                 empty: the rows are added. Rows that are superseded already are never replaced.
-            supersede: What becomes of the replaced rows; by default they go.
+            retire: What becomes of the replaced rows; by default they go.
             transaction: An id that is committed with added rows; `Lake.committed` tells whether that happened.
 
         Raises:
@@ -130,7 +130,7 @@ class RowWriter:
             if parts:
                 append_files(self._lake, self._table.name, parts, transaction)
         else:
-            replace_rows(self._lake, self._table.name, self._written, replaced, supersede or pl.DataFrame.clear)
+            replace_rows(self._lake, self._table.name, self._written, replaced, retire or pl.DataFrame.clear)
 
     def _flush(self) -> None:
         if not self._waiting:
@@ -280,9 +280,9 @@ def replace_rows(
     table: str,
     fresh: Callable[[], Iterator[pl.DataFrame]],
     replaced: pl.DataFrame,
-    supersede: Callable[[pl.DataFrame], pl.DataFrame],
+    retire: Callable[[pl.DataFrame], pl.DataFrame],
 ) -> None:
-    """Overwrite what the fewest keys cover, with what of it stays as it is, what is superseded, and the fresh rows."""
+    """Overwrite what the fewest keys cover, with what of it stays as it is, what is retired, and the fresh rows."""
     by = replaced.columns
     keys = [*(frame.select(by).unique() for frame in fresh()), replaced]
     covered: dict[str, list[str]] = {}
@@ -300,7 +300,7 @@ def replace_rows(
             rest = [block] if gone.is_empty() else _without(block, replaced, by)
             yield from rest
             if gone.height:
-                yield conform(TABLES[table], supersede(gone))
+                yield conform(TABLES[table], retire(gone))
 
     schema = arrow_schema(TABLES[table])
     batches = chain.from_iterable(

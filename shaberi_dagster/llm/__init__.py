@@ -1,1 +1,1 @@
-"""Chat calls: endpoints, client, limiter, retries, prices, and the embedded model."""
+"""One chat call done well: endpoints, client, limiter, retries, journal, and the embedded model."""

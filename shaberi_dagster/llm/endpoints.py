@@ -7,7 +7,7 @@ by the user wins: it is the entry with that address, else `custom`.
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
@@ -16,9 +16,8 @@ from pydantic import Field
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import check_embedded_model
 from shaberi_dagster.llm.keys import VARIABLE, Address, Pair, how_to_bind, key_hosts, pairs_named
-from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
-from shaberi_dagster.llm.request import ChatRequest, Endpoint
-from shaberi_dagster.llm.types import Sampling, ScoreLine
+from shaberi_dagster.llm.own_prices import OwnPrice
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Sampling, ScoreLine
 from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile, read_yaml
 from shaberi_dagster.util.models import Frozen
 
@@ -27,6 +26,9 @@ CUSTOM = "custom"
 """Name of an endpoint that the table does not know: the user gave its address."""
 _EMBEDDED = "embedded"
 _OWN = (_EMBEDDED, "openai", "gemini", CUSTOM)
+
+
+_SHOWN_OF_SHA256 = 12
 
 
 class _Rule(Frozen):
@@ -48,7 +50,7 @@ class _Rule(Frozen):
 
 
 class _Entry(Frozen):
-    """An endpoint of the table.
+    """One endpoint.
 
     Attributes:
         base_url: Address up to what stands for `/v1`; `embedded:` is the in-process server.
@@ -135,12 +137,6 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
 def endpoint_name(base_url: str) -> str:
     """The table's entry for an address."""
     return next((name for name, entry in _in_order() if entry.base_url == base_url), CUSTOM)
-
-
-def places_of(endpoint: Endpoint) -> list[dict[str, str]]:
-    """List name and address, as identities had them once: of the present address, then of each earlier one."""
-    present = {"name": endpoint.name, "base_url": endpoint.base_url}
-    return [present, *({"name": endpoint_name(address), "base_url": address} for address in endpoint.earlier)]
 
 
 def _checked_url(base_url: str) -> str:
@@ -258,7 +254,7 @@ def api_key(endpoint: Endpoint, environment: Mapping[str, str]) -> str | None:
             raise ConfigurationError(f"set {variable} to the API key for {endpoint.base_url}")
         return None
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigurationError(f"the value of {variable} is not an API key: it has spaces or unusual characters")
+        raise ConfigurationError(f"the value of {variable} is no API key: it has spaces or unusual characters")
     return key
 
 
@@ -311,7 +307,7 @@ def _parameters(sampling: Sampling) -> dict[str, float]:
 
 @cache
 def _rule(endpoint: str, model: str) -> _Rule:
-    """Combine all rules that match into one."""
+    """All rules that match, as one."""
     rules = [rule for rule in ENDPOINTS.use(endpoint).rules if _matches(model, rule.models)]
     return _Rule(
         models=(model,),
@@ -359,9 +355,35 @@ def endpoint_prices() -> list[tuple[OwnPrice, str]]:
     return [
         (
             price.model_copy(update={"base_url": price.base_url or entry.base_url}),
-            f"{file.path.name} {(file.sha256 or '')[:SHOWN_OF_SHA256]}",
+            f"{file.path.name} {(file.sha256 or '')[:_SHOWN_OF_SHA256]}",
         )
         for name, entry in _in_order()
         if (file := ENDPOINTS.file(name))
         for price in entry.prices
     ]
+
+
+class EndpointSpec(Frozen):
+    """Address at which a model is served; the key itself is never part of it."""
+
+    name: str
+    base_url: str
+    api_key_variable: str | None
+    # Left out of JSON when there are none: hashes from before there were any stay the same.
+    earlier: Annotated[tuple[str, ...], Field(exclude_if=lambda earlier: not earlier)] = ()
+    """Other addresses that it had: what was made there is still the run's."""
+
+    def to_endpoint(self) -> Endpoint:
+        """Return the endpoint as the call engine knows it."""
+        return Endpoint(self.name, self.base_url, self.api_key_variable, self.earlier)
+
+    def moved_from(self, before: "EndpointSpec") -> "EndpointSpec":
+        """This one in the place of another, whose addresses it remembers."""
+        addresses = dict.fromkeys((*before.earlier, before.base_url))
+        return self.model_copy(update={"earlier": tuple(address for address in addresses if address != self.base_url)})
+
+    @property
+    def places(self) -> list[dict[str, str]]:
+        """Name and address, as identities had them once: of the present address, then of each earlier one."""
+        present = {"name": self.name, "base_url": self.base_url}
+        return [present, *({"name": endpoint_name(address), "base_url": address} for address in self.earlier)]

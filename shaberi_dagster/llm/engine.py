@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
-from shaberi_dagster.journal.records import Call, Usage
+from shaberi_dagster.journal.records import Call, ErrorClass, Usage
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
 from shaberi_dagster.llm.embedded import SLOTS, start_embedded
@@ -20,14 +20,14 @@ from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, extra_headers, 
 from shaberi_dagster.llm.keys import Pair, pairs_named
 from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
 from shaberi_dagster.llm.reply import ReceivedReply
-from shaberi_dagster.llm.request import ChatRequest, Endpoint
+from shaberi_dagster.llm.types import ChatRequest, Endpoint
 
 _MOST_DOUBLINGS = 30  # a short Retry-After allows thousands of attempts, and 2**1024 is no float
 
 
 @dataclass(frozen=True)
 class RetrySettings:
-    """Settings of the repetition of failed attempts.
+    """When a failed attempt is repeated.
 
     A rate limit (429, 529) is repeated until the deadline, a transient failure a few times, others never.
 
@@ -180,24 +180,36 @@ class _Attempts:
             return self._failed(failure)
         finally:
             retrying.iter_state.reset()  # it has methods of its own: a cycle that would keep all of a stage
-        return self._ended("ok", error_class=None, error_message=None, **vars(reply))
+        return self._ended(reply)
 
     def _failed(self, failure: CallFailure) -> Call:
         refused = failure.error_class == "authentication"
         message = _refusal(self._request.endpoint, failure) if refused else failure.message
-        no_reply = {"content": None, "reasoning": None, "finish_reason": None, "usage": Usage()}
-        return self._ended("error", error_class=failure.error_class, error_message=message, **no_reply)
+        return self._ended(error_class=failure.error_class, error_message=message)
 
-    def _ended(self, status: Literal["ok", "error"], **outcome: Any) -> Call:
+    def _ended(
+        self,
+        reply: ReceivedReply | None = None,
+        error_class: ErrorClass | None = None,
+        error_message: str | None = None,
+    ) -> Call:
+        request = self._request
         call = Call(
-            request_hash=self._request.request_hash,
-            model=self._request.model,
-            base_url=self._request.endpoint.base_url,
-            status=status,
+            request_hash=request.request_hash,
+            model=request.model,
+            base_url=request.endpoint.base_url,
+            status="ok" if reply else "error",
+            error_class=error_class,
+            error_message=error_message,
+            content=reply.content if reply else None,
+            reasoning=reply.reasoning if reply else None,
+            finish_reason=reply.finish_reason if reply else None,
+            usage=reply.usage if reply else Usage(),
             attempts=self._made,
             latency_seconds=self._latency,
             created_at=datetime.now(UTC),
-            **outcome,
+            refusal=reply.refusal if reply else None,
+            tool_calls=reply.tool_calls if reply else None,
         )
         self._budget.count(call)
         return call

@@ -13,7 +13,6 @@ from shaberi_dagster.journal.records import Cause, LimitChange
 _BURST_SECONDS = 0.1  # changes of one burst and cause are recorded as one
 
 Slot = bool  # whether the last call in it was rejected; only the adaptive limiter tells slots apart
-LimitAlgorithm = Literal["adaptive", "aimd"]
 Outcome = Literal["answered", "rejected", "other"]
 
 
@@ -31,7 +30,7 @@ class LimiterSettings:
         fixed: A constant limit that nothing changes; None lets the limit move.
     """
 
-    algorithm: LimitAlgorithm = "adaptive"
+    algorithm: Literal["adaptive", "aimd"] = "adaptive"
     initial: int = 40
     minimum: int = 1
     maximum: int = 60

@@ -9,14 +9,12 @@ from pydantic import Field, model_validator
 
 from shaberi_dagster.util.models import Frozen
 
-SHOWN_OF_SHA256 = 12
-"""Digits of a price file's sha256 that calls say their price is from."""
 _WILD = frozenset("*?[")
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class OwnPrice(Frozen, strict=True):
-    """An entry of the user's price file, or of an endpoint's `prices`.
+    """One entry of the user's price file, or of an endpoint's `prices`.
 
     Attributes:
         model: The model's name, or a pattern with `*`, `?` and `[…]`.

@@ -20,13 +20,14 @@ from pydantic import ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL
-from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
+from shaberi_dagster.llm.own_prices import OwnPrice
 
 EMBEDDED = "embedded"
 GENAI_PRICES = f"genai-prices {genai_prices.__version__}"
 
 _DAY_SECONDS = 24 * 60 * 60
 _PER_MILLION = 1e6
+_SHOWN_OF_SHA256 = 12
 _Listed = Decimal | TieredPrices | None
 
 
@@ -134,11 +135,11 @@ class PriceList:
         except OSError as error:
             raise ConfigurationError(f"price file {path} cannot be read: {error.strerror}") from error
         except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none, or no text
-            raise ConfigurationError(f"price file {path} is not valid YAML: {error}") from error
+            raise ConfigurationError(f"price file {path} is no YAML: {error}") from error
         if not isinstance(entries, list):
             raise ConfigurationError(f"price file {path} must be a list of entries (- model: …)")
         own = [_entry(path, number, entry) for number, entry in enumerate(entries, 1)]
-        return cls(own, f"{path.name} {hashlib.sha256(content).hexdigest()[:SHOWN_OF_SHA256]}", of_endpoints)
+        return cls(own, f"{path.name} {hashlib.sha256(content).hexdigest()[:_SHOWN_OF_SHA256]}", of_endpoints)
 
     def cost(self, call: Mapping[str, Any]) -> Cost | None:
         """Price one call, with its tokens from a cache at their own price.
@@ -173,7 +174,7 @@ class PriceList:
         return self.cost({"model": model, "base_url": base_url, "created_at": datetime.now(UTC)} | tokens) is not None
 
     def history(self, model: str, base_url: str) -> list[Price]:
-        """List the prices of the model at the address, by time; empty when none is known."""
+        """All prices of the model at the address, by time; empty when none is known."""
         key = model, base_url
         if key not in self._histories:
             self._histories[key] = list(self._history(model, base_url))

@@ -1,4 +1,4 @@
-"""The calls of a stage: paid calls are found again, new ones are journaled before anyone sees them."""
+"""What a stage makes its calls with: paid calls are found again, new ones are journaled before anyone sees them."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,8 +10,8 @@ from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.journal.base import Claims, Journal
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.llm.budget import Budget
-from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.stopping import Stopping
+from shaberi_dagster.llm.types import ChatRequest
 
 if TYPE_CHECKING:  # the engine brings the SDK, a second of start-up that only calls need
     from shaberi_dagster.llm.engine import Engine
@@ -64,13 +64,9 @@ class CallSession:
         self._paid.update(self._lookup([name for name in names if name not in known]))
 
     def unpaid(self, requests: Sequence[ChatRequest]) -> Iterator[ChatRequest]:
-        """Yield the requests that neither the journal nor a prefetch has an answer for."""
+        """Those of the requests that neither the journal nor a prefetch has an answer for."""
         known = self._journal.calls
-        return (
-            request
-            for request in requests
-            if not any(name in known or name in self._paid for name in request.request_hashes)
-        )
+        return (one for one in requests if not any(name in known or name in self._paid for name in one.request_hashes))
 
     async def call(
         self,

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.llm.request import ChatRequest
+from shaberi_dagster.llm.types import ChatRequest
 
 MOST_EQUAL_ERRORS = 20
 """So many equal errors of one model at one address, without a success between them, end its calls in a stage."""
@@ -14,7 +14,7 @@ UNKNOWN_MODEL = re.compile(
     r"|\bmodel\b.{0,80}\b(?:does not exist|not exist|not found|is not supported|is not available)"
 )
 """Matches what servers say of a model that they do not have; no further call would end otherwise."""
-_ModelAddress = tuple[str, str]
+_Asked = tuple[str, str]
 _NUMBERED = re.compile(r"\S*\d\S*")  # numbers of requests and times differ in errors that are the same
 
 
@@ -27,9 +27,9 @@ class Stopping:
     """
 
     def __init__(self) -> None:
-        self.reasons: dict[_ModelAddress, str] = {}
-        self.unmade: Counter[_ModelAddress] = Counter()
-        self._errors: dict[_ModelAddress, Counter[str]] = {}
+        self.reasons: dict[_Asked, str] = {}
+        self.unmade: Counter[_Asked] = Counter()
+        self._errors: dict[_Asked, Counter[str]] = {}
 
     def objection(self, request: ChatRequest) -> str | None:
         """Say why the call need not be made; None when it may."""
@@ -41,19 +41,19 @@ class Stopping:
 
     def count(self, call: Call) -> None:
         """Take note of how a call ended."""
-        address = call.model, call.base_url
+        asked = call.model, call.base_url
         if call.error_class == "stopped":
-            self.unmade[address] += 1
+            self.unmade[asked] += 1
         elif call.status == "ok":
-            self._errors.pop(address, None)
+            self._errors.pop(asked, None)
         elif call.attempts and call.error_message:
-            errors = self._errors.setdefault(address, Counter())
+            errors = self._errors.setdefault(asked, Counter())
             same = f"{call.error_class} {_NUMBERED.sub('#', call.error_message)}"
             errors[same] += 1
             if call.error_class == "authentication" or UNKNOWN_MODEL.search(call.error_message):
-                self.stop(*address, call.error_message)
+                self.stop(*asked, call.error_message)
             elif errors[same] >= MOST_EQUAL_ERRORS:
-                self.reasons.setdefault(address, f"not asked after {errors[same]} equal errors: {call.error_message}")
+                self.reasons.setdefault(asked, f"not asked after {errors[same]} equal errors: {call.error_message}")
 
     def __str__(self) -> str:
         """A sentence for each model, to be said at the end; "" for nothing."""

@@ -14,8 +14,6 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-from shaberi_dagster.journal.records import Call
-
 TagState = Literal["none", "closed", "unclosed", "close_only"]
 AnswerState = Literal["text", "empty", "whitespace"]
 
@@ -119,11 +117,6 @@ def split_thinking(text: str) -> Split:
     return Split(answer.strip(), "\n\n".join(part for part in thinking if part) or None, state)
 
 
-def answer_of(call: Call) -> str:
-    """Return the reply of a call without its thinking; "" of a failed call."""
-    return split_thinking(call.content or "").answer
-
-
 def _split_harmony(text: str) -> Split | None:
     """The last final message and all else; None when the text is not in channels."""
     said, _, behind = text.partition(_LAST_END)
@@ -172,7 +165,7 @@ def _is_blank(char: str) -> bool:
 
 
 class _Scan:
-    """A walk over a text from tag to tag.
+    """One walk over a text from tag to tag.
 
     Attributes:
         pieces: All text outside the tags that were recognised, in order.

@@ -102,7 +102,7 @@ ConfigT = TypeVar("ConfigT", bound=PassConfig)
 
 
 class Pass(ABC, Generic[ConfigT]):
-    """A pass with its settings; deterministic: the same answer and settings give the same finding.
+    """One pass with its settings; deterministic: the same answer and settings give the same finding.
 
     Args:
         config: Its settings.

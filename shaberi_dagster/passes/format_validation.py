@@ -201,7 +201,7 @@ class ContainsRule(_Rule):
 
 
 class ChoiceRule(_Rule):
-    """A demand that one of the given choices is named.
+    """One of the given choices must be named.
 
     Attributes:
         options: How a choice can be named.

@@ -14,7 +14,7 @@ Passes = Sequence[Pass[Any]]
 
 
 def pipeline_name(passes: Passes) -> str:
-    """Name a pipeline as the column `pipeline` does, such as `lang_mixing,repetition`."""
+    """As in the column `pipeline`, such as `lang_mixing,repetition`."""
     return ",".join(modifier.name for modifier in passes) or BASELINE
 
 

@@ -339,9 +339,9 @@ def _sentences(letters: _Letters, again: _Mask, distance: _Ints, lengths: _Ints)
     counts = (weights >= _SENTENCE_LEAST) | (last - first - weights <= _CHANGED_MOST)
     cuts, stops, owner = cuts[counts], stops[counts], owner[counts]
     spans = [
-        _span(letters, cuts[pieces][0], stops[pieces][-1], looping=copies[stretch] >= _THIRD)
-        for stretch in np.unique(owner)
-        for pieces in [slice(*np.searchsorted(owner, [stretch, stretch + 1]))]
+        _span(letters, cuts[pieces][0], stops[pieces][-1], looping=copies[one] >= _THIRD)
+        for one in np.unique(owner)
+        for pieces in [slice(*np.searchsorted(owner, [one, one + 1]))]
     ]
     return spans, round(float(weights[counts].sum()), 1)
 

@@ -52,7 +52,7 @@ class SafetyCheck(Pass[SafetyCheckConfig]):
         return (TEMPLATE,)
 
     def examine(self, answer: Answer) -> Finding:  # noqa: ARG002
-        """Find nothing: the text alone does not tell."""
+        """Nothing: the text alone does not tell."""
         return Finding()
 
     def ask(self, answer: Answer, finding: Finding) -> ModelQuestion | None:  # noqa: ARG002

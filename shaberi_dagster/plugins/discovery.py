@@ -53,7 +53,7 @@ class PluginError(ConfigurationError):
 
 @dataclass(frozen=True)
 class PluginFile:
-    """A file that a plugin, or a built-in thing of the same kind, is made of.
+    """One file that something is made of.
 
     Attributes:
         name: What that is called.
@@ -72,7 +72,7 @@ class PluginFile:
 
 
 class Kind(Mapping[str, T], Generic[T]):
-    """The things of one kind by name: the project's in its order, then those of plugin folders.
+    """Everything of one kind by name: the project's in its order, then that of plugin folders.
 
     Names come from file names, so listing them runs no code. What is looked up is read once. As a mapping it has what
     can be read, the first file of a name; `use` is for what is to be worked with, and says why something cannot be.
@@ -218,7 +218,7 @@ def read_yaml(
         complete: Adds to the values what follows from others.
 
     Raises:
-        PluginError: It is not valid YAML, or says something else.
+        PluginError: It is no YAML, or says something else.
     """
     text = _text(file.path)
     try:
@@ -229,10 +229,10 @@ def read_yaml(
         return checked(values)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise PluginError(file.path, line, f"is not valid YAML: {error.problem}") from error
+        raise PluginError(file.path, line, f"is no YAML: {error.problem}") from error
     except (yaml.YAMLError, ValueError) as error:
         if not hasattr(error, "errors"):  # pydantic's, whose import would cost start-up time
-            raise PluginError(file.path, None, f"is not valid YAML: {error}") from error
+            raise PluginError(file.path, None, f"is no YAML: {error}") from error
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         message = first["msg"].removeprefix("Value error, ")

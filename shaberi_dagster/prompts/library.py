@@ -46,7 +46,7 @@ class PromptError(ConfigurationError):
 
 @dataclass(frozen=True)
 class Template:
-    """A template that a prompt is made of.
+    """One template that a prompt is made of.
 
     Attributes:
         name: Its name.
@@ -118,7 +118,7 @@ class PromptLibrary:
                 for root in self._roots
             ):
                 there = ", ".join(self.variants)
-                raise PromptError(f"prompt variant {name!r} replaces no template; {known} {there}")
+                raise PromptError(f"prompt variant {name!r} has no template in the place of another; {known} {there}")
             self._variants[name] = changed
         return self._variants[name]
 

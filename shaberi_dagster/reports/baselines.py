@@ -1,4 +1,4 @@
-"""Baselines: the verdicts on a run, question by question, kept under a name.
+"""Baselines: what a run got right, kept under a name.
 
 A baseline has one row per dataset, strategy and question, in the table `baselines`. It is promoted explicitly, has a
 name that is given once, and is never changed.
@@ -15,12 +15,12 @@ import polars as pl
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import connect, write_catalog
 from shaberi_dagster.lake.schemas import BASELINES
-from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports.figures import counted, listed, percent
+from shaberi_dagster.reports.figures import counted, percent
 from shaberi_dagster.reports.named_queries import known_names
+from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.report import Column, Result, Sentences, Table, text
-from shaberi_dagster.reports.verdicts import run_of, verdicts_of
+from shaberi_dagster.reports.verdicts import listed, run_of, verdicts_of
 from shaberi_dagster.util.identity import check_run_tag
 from shaberi_dagster.util.names import check_known, did_you_mean
 
@@ -31,10 +31,10 @@ def promote(
     """Make what a run got right the baseline `name`, in one commit.
 
     Args:
-        lake: The lake of the run.
+        lake: Where the run is.
         run_id: A run with consensus strategies.
-        name: The name of the baseline; it is given once.
-        note: A remark on it.
+        name: Of the baseline; it is given once.
+        note: What to say about it.
         allow_partial: Even if a part of the run has failed or is missing; that part counts as wrong.
 
     Returns:
@@ -71,7 +71,7 @@ def promote(
 
 
 def chosen_run(catalog: duckdb.DuckDBPyConnection, run_id: str | None, model: str | None, tag: str | None) -> str:
-    """Find the run that is meant, by its identity or by its model's name and its tag.
+    """The run that is meant, by its identity or by its model's name and its tag.
 
     Raises:
         ConfigurationError: None or several are.
@@ -93,9 +93,9 @@ def chosen_run(catalog: duckdb.DuckDBPyConnection, run_id: str | None, model: st
         check_known(what, [given], known_names(catalog, what))
         raise ConfigurationError(f"{model} has no run{f' with tag {tag!r}' if tag else ''}")
     # A run of generate-cache has samples only.
-    found = [run for run in found if run["has_strategies"]] or found
+    found = [one for one in found if one["has_strategies"]] or found
     if len(found) > 1:
-        tags = ", ".join(run["run_tag"] for run in found)
+        tags = ", ".join(one["run_tag"] for one in found)
         raise ConfigurationError(f"{model} has several runs: give --tag, one of {tags}")
     return str(found[0]["run_id"])
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
@@ -11,12 +11,10 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, reported_scales
-from shaberi_dagster.reports.report import Row
+from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, fetch, reported_scales
 from shaberi_dagster.reports.requests import OVER, POLICIES, ComparisonRequest, check_choice
-from shaberi_dagster.reports.score_settings import (
+from shaberi_dagster.reports.sameness import (
     QUESTIONS,
     changed_questions,
     differences,
@@ -26,8 +24,7 @@ from shaberi_dagster.reports.score_settings import (
     not_recorded,
     read_settings,
 )
-from shaberi_dagster.reports.ties import still_shown, unequal_missing
-from shaberi_dagster.reports.uncertainty import FEWEST_CATEGORIES
+from shaberi_dagster.reports.uncertainty import FEWEST_CATEGORIES, unequal_missing
 from shaberi_dagster.statistics.comparison import OVERALL, Difference
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 from shaberi_dagster.statistics.intervals import clustered_mean_interval
@@ -35,13 +32,12 @@ from shaberi_dagster.util.identity import FURTHER_ANSWERS
 from shaberi_dagster.util.names import check_known, did_you_mean
 
 _MOST_MISSING = 0.1
-_STATISTICS = tuple(field.name for field in fields(Difference) if field.name not in {"benchmark", "interval"})
 _MARGIN = 0.02  # of the highest score: 0.2 of ten, 2 points of accuracy
 
 
 @dataclass(frozen=True)
 class Side:
-    """A side of a comparison.
+    """What stands on one side of a comparison.
 
     Attributes:
         name: A, B, …
@@ -57,27 +53,63 @@ class Side:
 
 
 @dataclass(frozen=True)
+class ComparisonRow:
+    """One benchmark, or the mean of them.
+
+    Attributes:
+        difference: The statistics.
+        only_a: Questions that only A was asked, or judged on.
+        only_b: Questions that only B was.
+        without_score_a: Questions of both that have no score of A.
+        without_score_b: Questions of both that have no score of B.
+        out_of_scale_a: Scores of A on the compared questions that are outside of the scale; they count as they are.
+        out_of_scale_b: Those of B.
+        judge_questions: On how many of the compared questions each judge scored both.
+        n_asked: Questions that both were asked.
+        n_categories: Categories of the compared questions; 0 where they have none.
+        over_categories: How many times as wide the interval is when categories are sampled, too; None below ten.
+        own_mean_a: The mean of A by these judges over all that it has, as a leaderboard shows it.
+        own_mean_b: That of B.
+        why_withheld: Why what is missing allows no verdict; empty where it does.
+    """
+
+    difference: Difference
+    only_a: int
+    only_b: int
+    without_score_a: int
+    without_score_b: int
+    out_of_scale_a: int
+    out_of_scale_b: int
+    judge_questions: Mapping[str, int]
+    n_asked: int
+    n_categories: int
+    over_categories: float | None
+    own_mean_a: float
+    own_mean_b: float
+    why_withheld: str = ""
+
+    @property
+    def of_means(self) -> float:
+        """The difference of the two means, each over all that its side has."""
+        return self.own_mean_a - self.own_mean_b
+
+
+@dataclass(frozen=True)
 class Section:
     """The comparison by one judge, or by the mean of several.
 
     Attributes:
         judges: One judge; several for their mean, which on each question is over those that scored both sides.
-        rows: The benchmarks, and overall at the end if they are several. Each has the fields of `Difference` (its
-            benchmark as question_set, its interval as lower and upper) and what counts: questions that only A or only
-            B was asked (only_a, only_b), common ones without_score of a side, scores out_of_scale on compared ones
-            (they count as they are), judge_questions (on how many of these each judge scored both), n_asked of both,
-            n_categories, over_categories (how many times as wide the interval is when categories are sampled, too;
-            None below ten), own_mean of each side over all that it has, as a leaderboard shows it, and why_withheld:
-            why the missing scores allow no verdict, or nothing.
+        rows: The benchmarks, and overall at the end if they are several.
     """
 
     judges: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
 
 
 @dataclass(frozen=True)
 class ComparisonReport:
-    """The differences between A and B.
+    """How A and B differ.
 
     Attributes:
         request: What was asked.
@@ -100,12 +132,12 @@ class ComparisonReport:
 
     @property
     def comparable(self) -> bool:
-        """True if both sides were asked and judged alike."""
+        """Whether both sides were asked and judged alike."""
         return not self.reasons
 
     @property
     def caveat(self) -> str:
-        """The sentence above everything where they were not, also where a verdict is given `anyway`."""
+        """What stands before everything where they were not, a verdict that is given `anyway` included."""
         if self.comparable:
             return ""
         given = "The verdict is given anyway" if self.request.anyway else "No verdict is given (--anyway gives it)"
@@ -113,13 +145,15 @@ class ComparisonReport:
 
     @property
     def frame(self) -> pl.DataFrame:
-        """A row per judge (null: their mean) and benchmark: judge, benchmark, the fields of `Difference`, caveats."""
+        """One row per judge (null: their mean) and benchmark: judge, benchmark, the fields of `Difference`, caveats."""
         rows = [
-            {"judge": section.judges[0] if len(section.judges) == 1 else None, "benchmark": row["question_set"]}
-            | {name: row[name] for name in (*_STATISTICS, "lower", "upper", "why_withheld")}
-            | {"caveat": self.caveat}
+            {"judge": section.judges[0] if len(section.judges) == 1 else None}
+            | {name: value for name, value in vars(row.difference).items() if name != "interval"}
+            | {"lower": one and one.lower, "upper": one and one.upper}
+            | {"why_withheld": row.why_withheld, "caveat": self.caveat}
             for section in self.sections
             for row in section.rows
+            for one in [row.difference.interval]
         ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -141,7 +175,7 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
         raise ConfigurationError("--margin must be above 0")
     benchmarks = None
     if request.benchmarks != "all":
-        benchmarks = [benchmark.name for benchmark in parse_benchmarks(request.benchmarks, benchmarks_in(catalog))]
+        benchmarks = [one.name for one in parse_benchmarks(request.benchmarks, benchmarks_in(catalog))]
     runs = read_runs(catalog)
     if request.sources:
         check_known("source", request.sources, known_names(catalog, "source"), where="--source")
@@ -239,7 +273,7 @@ def _paired_scores(
     benchmarks: Sequence[str] | None,
     scales: Scales,
 ) -> pl.DataFrame:
-    """Read a row for each judge (null: the mean over judges), question set and question that one of them has."""
+    """One row per judge (null: the mean over judges), question set and question that one of them has."""
     rows = fetch(
         catalog,
         "paired_scores",
@@ -274,7 +308,9 @@ def _sections(scores: pl.DataFrame, request: ComparisonRequest, scales: Scales) 
     return tuple(sections)
 
 
-def _rows(scores: pl.DataFrame, of_judges: pl.DataFrame, request: ComparisonRequest, scales: Scales) -> tuple[Row, ...]:
+def _rows(
+    scores: pl.DataFrame, of_judges: pl.DataFrame, request: ComparisonRequest, scales: Scales
+) -> tuple[ComparisonRow, ...]:
     """Compare benchmark by benchmark.
 
     Args:
@@ -307,20 +343,13 @@ def _rows(scores: pl.DataFrame, of_judges: pl.DataFrame, request: ComparisonRequ
         for name, part in parts.items()
         if name in {row.benchmark for row in comparison.benchmarks}
     }
-    rows = [_row(difference, facts[difference.benchmark]) for difference in comparison.benchmarks]
+    rows = [ComparisonRow(row, **facts[row.benchmark]) for row in comparison.benchmarks]
     if comparison.overall:
-        rows.append(_row(comparison.overall, _summed(list(facts.values()))))
+        rows.append(ComparisonRow(comparison.overall, **_summed(list(facts.values()))))
     if request.null_policy == "legacy":
         both = of_judges.filter(asked_both, pl.col("benchmark").is_in(list(facts)))
         rows = [_with_missing(row, both) for row in rows]
     return tuple(rows)
-
-
-def _row(difference: Difference, facts: Row) -> Row:
-    statistics = {name: getattr(difference, name) for name in _STATISTICS}
-    ends = difference.interval
-    interval = {"lower": ends and ends.lower, "upper": ends and ends.upper}
-    return {"question_set": difference.benchmark} | statistics | interval | dict(facts) | {"why_withheld": ""}
 
 
 def _own_means(of_judges: pl.DataFrame, null_policy: str) -> dict[str, float]:
@@ -334,47 +363,71 @@ def _own_means(of_judges: pl.DataFrame, null_policy: str) -> dict[str, float]:
     return means
 
 
-def _with_missing(row: Row, both: pl.DataFrame) -> Row:
-    """Return the row, without a verdict where the shares of scores that are missing differ between the sides.
+def _with_missing(row: ComparisonRow, both: pl.DataFrame) -> ComparisonRow:
+    """The row without a verdict where the shares of scores that are missing differ between the sides.
 
     Args:
         row: A benchmark, or all.
         both: The scores that both sides were to get, judge by judge.
     """
-    if row["question_set"] != OVERALL:
-        both = both.filter(benchmark=row["question_set"])
-    both = both.with_columns(
-        (pl.col(f"missing_{side}") / pl.col(f"samples_{side}")).alias(f"share_{side}") for side in "ab"
-    )
-    missing = both.group_by("benchmark", "question_id").agg(pl.sum("share_a", "share_b"))
+    if row.difference.benchmark != OVERALL:
+        both = both.filter(benchmark=row.difference.benchmark)
+    shares = [(pl.col(f"missing_{side}") / pl.col(f"samples_{side}")).sum().alias(side) for side in "ab"]
+    missing = both.group_by("benchmark", "question_id").agg(shares)
     why = unequal_missing(
-        missing["share_a"].to_list(),
-        missing["share_b"].to_list(),
+        missing["a"].to_list(),
+        missing["b"].to_list(),
         n_scores=both.height,
         sides=("A's", "B's"),
-        holds=(lambda at_worst: still_shown(both, row["verdict"] == "better", 1 - row["confidence"], at_worst=at_worst))
-        if row["verdict"] in {"better", "worse"}
+        holds=(lambda at_worst: _holds(row.difference, both, at_worst=at_worst))
+        if row.difference.verdict in {"better", "worse"}
         else None,
     )
-    return _withheld(row) | {"why_withheld": why} if why else row
+    return replace(row, difference=_withheld(row.difference), why_withheld=why) if why else row
+
+
+def _holds(difference: Difference, both: pl.DataFrame, *, at_worst: bool) -> bool:
+    """Return whether a difference is shown even if missing scores are bad for it.
+
+    Args:
+        difference: What is shown of scores that are there.
+        both: The scores that both sides were to get, judge by judge.
+        at_worst: Missing scores are the worst for it that the judge gave on the benchmark; else a standard deviation
+            from the mean of those that it gave this side there.
+    """
+    seen = [f(f"score_{side}").over("benchmark", "judge") for f in (pl.min, pl.max) for side in "ab"]
+    ends = pl.min_horizontal(seen[:2]), pl.max_horizontal(seen[2:])
+    filled = []
+    for side, end in zip("ab", ends if difference.verdict == "better" else ends[::-1], strict=True):
+        score, share = pl.col(f"score_{side}"), pl.col(f"missing_{side}") / pl.col(f"samples_{side}")
+        spread = score.std(ddof=0) if (difference.verdict == "better") == (side == "b") else -score.std(ddof=0)
+        bad = end if at_worst else (score.mean() + spread).over("benchmark", "judge").clip(*ends).fill_null(end)
+        filled.append((score.fill_null(0) * (1 - share) + bad * share).alias(f"score_{side}"))
+    cluster = [pl.first("cluster")] if "cluster" in both.columns else []
+    known = both.filter(pl.col("score_a").is_not_null() | pl.col("score_b").is_not_null()).with_columns(filled)
+    questions = known.group_by("benchmark", "question_id", maintain_order=True)
+    found = compare_scores(questions.agg(pl.mean("score_a", "score_b"), *cluster)).rows[-1]
+    same_side = (found.difference > 0) == (difference.verdict == "better")
+    return same_side and found.p_value <= 1 - difference.confidence
 
 
 def _without_verdict(section: Section) -> Section:
-    return replace(section, rows=tuple(map(_withheld, section.rows)))
+    return replace(section, rows=tuple(replace(row, difference=_withheld(row.difference)) for row in section.rows))
 
 
-def _withheld(row: Row) -> dict[str, Any]:
-    return {**row, "verdict": "withheld", "equal": False}
+def _withheld(difference: Difference) -> Difference:
+    return replace(difference, verdict="withheld", equal=False)
 
 
 def _facts(part: pl.DataFrame, asked_both: pl.Expr) -> dict[str, Any]:
-    """Count the questions of a benchmark that are compared, and those that are left out."""
+    """What of a benchmark counts, and what does not."""
     has_a, has_b = pl.col("samples_a").is_not_null(), pl.col("samples_b").is_not_null()
     counts = part.select(
         only_a=(has_a & ~has_b).sum(),
         only_b=(has_b & ~has_a).sum(),
         without_score_a=(asked_both & pl.col("score_a").is_null()).sum(),
         without_score_b=(asked_both & pl.col("score_b").is_null()).sum(),
+        n_asked=asked_both.sum(),
     ).row(0, named=True)
     common = part.drop_nulls(["score_a", "score_b"])
     judges = common["judges"].explode().drop_nulls().value_counts().sort("judges")
@@ -384,32 +437,31 @@ def _facts(part: pl.DataFrame, asked_both: pl.Expr) -> dict[str, Any]:
         "out_of_scale_a": int(common["out_of_scale_a"].sum()),
         "out_of_scale_b": int(common["out_of_scale_b"].sum()),
         "judge_questions": dict(judges.iter_rows()),
-        "n_asked": part.filter(asked_both).height,
         "n_categories": named.n_unique(),
         "over_categories": _over_categories(common) if named.n_unique() >= FEWEST_CATEGORIES else None,
     }
 
 
 def _over_categories(common: pl.DataFrame) -> float | None:
-    """Return how many times as wide the interval is when the questions' categories are a sample, too."""
+    """How many times as wide the interval is when the questions' categories are a sample, too."""
     values = (common["score_a"] - common["score_b"]).to_list()
     ends = [
-        estimate.interval.upper - estimate.interval.lower
+        one.interval.upper - one.interval.lower
         for clusters in (common["question_id"], common["category"].fill_null(""))
-        if (estimate := clustered_mean_interval(values, clusters.to_list()))
+        if (one := clustered_mean_interval(values, clusters.to_list()))
     ]
     return ends[1] / ends[0] if ends[0] else None
 
 
 def _summed(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Add up the facts of all benchmarks."""
+    """The facts of all benchmarks together."""
     judges: dict[str, int] = {}
-    for benchmark in facts:
-        for judge, n in benchmark["judge_questions"].items():
+    for one in facts:
+        for judge, n in one["judge_questions"].items():
             judges[judge] = judges.get(judge, 0) + n
     kept = {"judge_questions": judges, "n_categories": 0, "over_categories": None}
-    kept |= {name: fmean(benchmark[name] for benchmark in facts) for name in ("own_mean_a", "own_mean_b")}
-    return {name: kept[name] if name in kept else sum(benchmark[name] for benchmark in facts) for name in facts[0]}
+    kept |= {name: fmean(one[name] for one in facts) for name in ("own_mean_a", "own_mean_b")}
+    return {name: kept[name] if name in kept else sum(one[name] for one in facts) for name in facts[0]}
 
 
 def _refuse_missing(name: str, missing: Sequence[int]) -> None:
@@ -459,9 +511,7 @@ def _unlike(
             )
     # Only common questions count.
     found = find_differences(settings, {"A": side_a.run_ids, "B": side_b.run_ids}, ignored=QUESTIONS)
-    reasons, remarks = (
-        folded(difference for difference in found if difference.setting.decides is decides) for decides in (True, False)
-    )
+    reasons, remarks = (folded(one for one in found if one.setting.decides is decides) for decides in (True, False))
     sources = {row["source"] for row in fetch(catalog, "run_specs", run_ids=run_ids)}
     if sources != {None}:  # our own judges without a prompt are rules
         unknown = not_recorded(settings, run_ids)
@@ -472,7 +522,7 @@ def _unlike(
 def _compared(sections: Sequence[Section]) -> dict[str, set[str]]:
     """The compared question sets of each judge."""
     return {
-        section.judges[0]: {row["question_set"] for row in section.rows if row["question_set"] != OVERALL}
+        section.judges[0]: {row.difference.benchmark for row in section.rows if row.difference.benchmark != OVERALL}
         for section in sections
         if len(section.judges) == 1
     }
@@ -505,13 +555,13 @@ def _other_questions(
         for side in (True, False)
     }
     for benchmark in sorted({name for name, _ in asked[True]} & {name for name, _ in asked[False]}):
-        first, second = ({of_it for name, of_it in asked[side] if name == benchmark} for side in (True, False))
+        first, second = ({one for name, one in asked[side] if name == benchmark} for side in (True, False))
         if not first & second and not (first | second) & everything:
             found.append(
                 f"{benchmark}: A was asked {listed(first)}, B {listed(second)}, and is not compared "
                 f"(--question-set {min(first | second)} compares the questions that both have of it)"
             )
-    versions = [(name, of_a, of_b) for name, of_a in asked[True] for other, of_b in asked[False] if name == other]
+    versions = [(name, one, other) for name, one in asked[True] for of_b, other in asked[False] if name == of_b]
     return found + changed_questions(catalog, sorted(versions))
 
 
@@ -519,12 +569,12 @@ def _missing(sections: Sequence[Section]) -> Iterator[str]:
     """Judges that have no score of both on more than a tenth of the questions that both were asked."""
     for section in sections:
         for row in section.rows:
-            name = row["question_set"]
+            name = row.difference.benchmark
             if len(section.judges) > 1 or name == OVERALL:
                 continue
-            n = row["n"]
-            if n < (1 - _MOST_MISSING) * row["n_asked"]:
-                yield f"judge {section.judges[0]} scored both on {n} of {row['n_asked']} questions of {name}"
+            n = row.difference.n
+            if n < (1 - _MOST_MISSING) * row.n_asked:
+                yield f"judge {section.judges[0]} scored both on {n} of {row.n_asked} questions of {name}"
 
 
 def _shared_replies(

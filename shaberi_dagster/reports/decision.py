@@ -1,14 +1,39 @@
-"""A decision between models as it is stored: its outcome, its curve, and its cost."""
+"""A decision between models as it is stored: what it came to, its curve, and what it cost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.statements import fetch
-from shaberi_dagster.reports.report import Row
+from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.statistics.calibration import error_of_pair
+
+
+@dataclass(frozen=True)
+class StoredLook:
+    """What was known of a pair after some questions.
+
+    Attributes:
+        n_asked: Questions asked.
+        a: One candidate.
+        b: The other.
+        n_scored: Questions with a score of both.
+        estimate: A - B over all questions; None without a question.
+        lower: Lower end of its interval.
+        upper: Upper end.
+        verdict: A, B, equal or open.
+    """
+
+    n_asked: int
+    a: str
+    b: str
+    n_scored: int
+    estimate: float | None
+    lower: float | None
+    upper: float | None
+    verdict: str
 
 
 @dataclass(frozen=True)
@@ -17,30 +42,29 @@ class DecisionReport:
 
     Attributes:
         decision: The columns of the table `decisions`.
-        curve: The looks in order: of the candidates `a` and `b` the questions asked (`n_asked`) and those with a score
-            of both (`n_scored`), the `estimate` of A - B over all questions with the ends of its interval, null without
-            a question, and the `verdict` A, B, equal or open.
+        curve: All looks, in order.
         calibration: One row per class of pairs, of the table `decision_calibrations`; none without enough history.
     """
 
-    decision: Row
-    curve: Sequence[Row]
-    calibration: Sequence[Row]
+    decision: Mapping[str, Any]
+    curve: tuple[StoredLook, ...]
+    calibration: tuple[Mapping[str, Any], ...]
 
     @property
-    def last_looks(self) -> list[Row]:
-        """The last look at each pair."""
-        return list({(look["a"], look["b"]): look for look in self.curve}.values())
+    def last_looks(self) -> list[StoredLook]:
+        """The last one of each pair."""
+        return list({(one.a, one.b): one for one in self.curve}.values())
 
     @property
     def verdict(self) -> str:
-        """The outcome in words."""
-        state, best = self.decision["state"], self.decision["best"]
-        if state != "decided":
-            return "not decidable with these questions" if state == "undecided" else "not decided yet"
+        """What it came to, in words."""
+        own = self.decision
+        if own["state"] != "decided":
+            return "not decidable with these questions" if own["state"] == "undecided" else "not decided yet"
+        best = own["best"]
         if len(best) > 1:
             return f"{' and '.join(best)} are equal within the margin"
-        return f"{best[0]} is {'better' if len(self.decision['candidates']) == 2 else 'the best'}"  # noqa: PLR2004
+        return f"{best[0]} is {'better' if len(own['candidates']) == 2 else 'the best'}"  # noqa: PLR2004
 
     @property
     def n_saved(self) -> int:
@@ -54,7 +78,7 @@ class DecisionReport:
 
     @property
     def cost_saved_usd(self) -> float | None:
-        """The cost of these calls; None is unknown."""
+        """What these would have cost; None is unknown."""
         cost = self.decision["cost_usd"]
         return None if cost is None or (share := self._rest) is None else cost * share
 
@@ -66,10 +90,14 @@ class DecisionReport:
 
 
 def read_decision(catalog: duckdb.DuckDBPyConnection, decision_id: str) -> DecisionReport:
-    """Read a stored decision.
+    """A stored decision.
+
+    Args:
+        catalog: The public views.
+        decision_id: Which one.
 
     Raises:
-        ConfigurationError: There is none with this identity.
+        ConfigurationError: There is none.
     """
     rows = fetch(catalog, "decision", decision_id=decision_id)
     if not rows:
@@ -77,8 +105,9 @@ def read_decision(catalog: duckdb.DuckDBPyConnection, decision_id: str) -> Decis
     (own,) = rows
     about = {name: own[name] for name in ("judges", "question_sets", "margin")}
     about["error"] = error_of_pair(own["error"], len(own["candidates"]))
+    looks = fetch(catalog, "decision_looks", decision_id=decision_id)
     return DecisionReport(
         own,
-        fetch(catalog, "decision_looks", decision_id=decision_id),
-        fetch(catalog, "decision_calibration", **about),
+        tuple(StoredLook(**{name: row[name] for name in StoredLook.__dataclass_fields__}) for row in looks),
+        tuple(fetch(catalog, "decision_calibration", **about)),
     )

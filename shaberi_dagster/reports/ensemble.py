@@ -1,30 +1,24 @@
-"""The report of several samples: does a consensus of them beat one answer, per benchmark and over all of them?
+"""Whether a consensus of several samples beats them: every strategy, per benchmark and over all of them.
 
 The numbers come from the SQL views `ensemble_*`; intervals and tests are added here. Where rules grade, a failure or an
 abstention counts as wrong, and the figure over scored answers stands beside it. Differences are over answers of both.
-
-A `QuickReport` is the JSON document of `quick-eval` as it is written and read (docs/schemas/quick-eval.schema.json):
-the types of its fields say what a document of unknown origin may hold. Fields with a default are newer than others.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from operator import itemgetter
 from statistics import fmean, stdev
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Literal
 
 import duckdb
 import polars as pl
-from pydantic import AfterValidator, BaseModel, Field
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
-from shaberi_dagster.lake.connections import frame_of
-from shaberi_dagster.lake.statements import fetch
-from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
-from shaberi_dagster.reports.report import Row
+from shaberi_dagster.reports.reading import benchmarks_in, fetch, reported_scales
 from shaberi_dagster.reports.scores import grouped
-from shaberi_dagster.reports.ties import unequal_missing
+from shaberi_dagster.reports.uncertainty import unequal_missing
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.intervals import (
     Estimate,
@@ -41,34 +35,16 @@ from shaberi_dagster.statistics.significance import (
     mcnemar_exact,
     sign_flip_intervals,
     sign_flip_test,
+    stratified_mcnemar,
 )
 
 SAMPLES = "samples"
-"""The name of the shared samples among strategies."""
-FORMAT: Final = "shaberi-quick-eval/1"
-POLICY = "A failure or an abstention counts as wrong in accuracy; accuracy_scored leaves both out."
 CONFIDENCE = 0.95
-_LARGEST_SCORE = 1e6
 
 
-def _has_room(ends: Interval) -> Interval:
-    if not all(abs(end) <= _LARGEST_SCORE for end in (ends.lower, ends.upper)):
-        raise ValueError("an end of the interval is no score")
-    return ends
-
-
-# Numbers for which a table has room.
-Count = Annotated[int, Field(ge=0, le=10**12)]
-Amount = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Difference = Annotated[float, Field(ge=-1, le=1, allow_inf_nan=False)]
-Score = Annotated[float, Field(ge=-_LARGEST_SCORE, le=_LARGEST_SCORE, allow_inf_nan=False)]
-Ends = Annotated[Interval, AfterValidator(_has_room)]
-
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class StrategyResult:
-    """A strategy on one benchmark, or on all questions of several.
+    """One strategy on one benchmark, or on all questions of several.
 
     Attributes:
         strategy: Its name; `single` is the answer without a consensus, `samples` are all shared samples.
@@ -97,30 +73,30 @@ class StrategyResult:
     """
 
     strategy: str
-    n_planned: Annotated[Count, Field(ge=1)]
-    n_scored: Count
-    n_failed: Count
-    n_excluded: Count
-    n_unreadable: Count = 0
-    n_correct: Count
-    accuracy: Share
-    interval: Ends | None
-    accuracy_scored: Share | None
-    n_against_single: Count = 0
-    delta: Difference | None
-    delta_interval: Ends | None
-    n_gained: Count | None
-    n_lost: Count | None
-    p_value: Share | None
-    calls: Count
-    prompt_tokens: Count | None
-    completion_tokens: Count | None
-    cost_usd: Amount | None
-    calls_without_cost: Count
-    seconds: Amount | None
+    n_planned: int
+    n_scored: int
+    n_failed: int
+    n_excluded: int
+    n_unreadable: int
+    n_correct: int
+    accuracy: float
+    interval: Interval | None
+    accuracy_scored: float | None
+    n_against_single: int
+    delta: float | None
+    delta_interval: Interval | None
+    n_gained: int | None
+    n_lost: int | None
+    p_value: float | None
+    calls: int
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cost_usd: float | None
+    calls_without_cost: int
+    seconds: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Against:
     """A strategy against a reference, on the questions to which both have an answer.
 
@@ -146,20 +122,41 @@ class Against:
 
     strategy: str
     reference: str
-    n_questions: Count
-    n_only_strategy: Count
-    n_only_reference: Count
-    difference: Score | None
-    interval: Ends | None
-    p_value: Share | None
-    adjusted_p_value: Share | None
-    n_more: Count | None
+    n_questions: int
+    n_only_strategy: int
+    n_only_reference: int
+    difference: float | None
+    interval: Interval | None
+    p_value: float | None
+    adjusted_p_value: float | None
+    n_more: int | None
     why_withheld: str = ""
 
 
 @dataclass(frozen=True)
+class Member:
+    """A model of an ensemble of several, by its shared samples.
+
+    Attributes:
+        model: The model.
+        n_planned: Its samples.
+        n_failed: Those without a verdict, since a call failed.
+        n_correct: The right ones.
+        accuracy: n_correct / n_planned.
+        interval: Its 95 % interval, of which the samples of one question belong together.
+    """
+
+    model: str
+    n_planned: int
+    n_failed: int
+    n_correct: int
+    accuracy: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True)
 class MeanResult:
-    """A strategy over benchmarks, each with the same weight.
+    """One strategy over benchmarks, each with the same weight.
 
     Attributes:
         strategy: Its name.
@@ -170,15 +167,34 @@ class MeanResult:
     """
 
     strategy: str
-    accuracy: Share
-    interval: Ends | None
-    delta: Difference | None
-    delta_interval: Ends | None
+    accuracy: float
+    interval: Interval | None
+    delta: float | None
+    delta_interval: Interval | None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Questions whose samples agree that far.
+
+    Attributes:
+        agreement: Upper end of the class, of the share of samples that give the most frequent answer; 0: none is read.
+        n_questions: Questions in the class.
+        n_correct: Those whose most frequent answer is right.
+        accuracy: n_correct / n_questions.
+        interval: Its 95 % interval (Wilson).
+    """
+
+    agreement: float
+    n_questions: int
+    n_correct: int
+    accuracy: float
+    interval: Interval | None
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """The ceiling of choosing among the samples.
+    """How far choosing among the samples could go.
 
     Attributes:
         n_questions: Questions planned.
@@ -189,141 +205,67 @@ class Oracle:
         interval: Its 95 % interval (Wilson).
     """
 
-    n_questions: Count
-    n_samples: Count
-    n_any_correct: Count
-    n_all_correct: Count
-    accuracy: Share
-    interval: Ends | None
+    n_questions: int
+    n_samples: int
+    n_any_correct: int
+    n_all_correct: int
+    accuracy: float
+    interval: Interval | None
 
 
 @dataclass(frozen=True)
-class Effort:
-    """The effort that something took, per question.
+class Pair:
+    """Two strategies, or two models that the samples come from, on the same questions.
 
     Attributes:
-        calls: Calls.
-        tokens: Tokens, sent and received; None is unknown.
-        seconds: Duration of the calls, added up.
-        cost_usd: What they cost, as far as it is known.
-        partly: Not all calls are in the cost.
+        kind: `strategy` or `member`.
+        a: One of them.
+        b: The other one.
+        n_both: Questions that both get right.
+        n_only_a: Questions that only `a` gets right.
+        n_only_b: Questions that only `b` gets right.
+        n_neither: Questions that neither gets right.
     """
 
-    calls: float
-    tokens: float | None
-    seconds: float | None
-    cost_usd: float | None
-    partly: bool
+    kind: Literal["strategy", "member"]
+    a: str
+    b: str
+    n_both: int
+    n_only_a: int
+    n_only_b: int
+    n_neither: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Findings:
-    """The findings on one benchmark, or on all questions of several.
+@dataclass(frozen=True)
+class BenchmarkReport:
+    """One benchmark, or all questions of several.
 
     Attributes:
+        benchmark: Its name; None for all together.
+        question_set: Its set; None for all together.
+        question_set_sha256: The set's content.
+        judge: Who graded: the rule, with the grading model if there is one.
         results: One for each strategy, `single` first, `samples` last.
         against: Each strategy against the samples, against `single`, and against the best member of several.
-        members: A row for each model of an ensemble of several, the best first: its shared samples, those without a
-            verdict and the right ones, and their accuracy with its interval, in which samples of one question belong
-            together. None of one model.
+        members: Of an ensemble of several models, the best first; else none.
         oracle: The ceiling; None without samples.
-        agreement: A row for each class of questions, from no agreement (0: nothing is read) to full agreement: the
-            upper end of the share of samples that give the most frequent answer, how often that is right, and Wilson's
-            interval.
-        complementarity: A row for each pair of strategies or of members (`kind`): questions that both, only `a`, only
-            `b`, and neither get right.
+        agreement: From no agreement to full agreement.
+        pairs: Of strategies and members.
     """
 
-    results: tuple[StrategyResult, ...]
-    against: tuple[Against, ...] = ()
-    members: tuple[Row, ...] = ()
-    oracle: Oracle | None = None
-    agreement: tuple[Row, ...] = ()
-    complementarity: tuple[Row, ...] = ()
-
-    def result(self, strategy: str) -> StrategyResult | None:
-        """Return the result of a strategy, if it has one."""
-        return next((result for result in self.results if result.strategy == strategy), None)
-
-    def effort(self, *strategies: str) -> Effort:
-        """Sum the effort of strategies that there are; that of their samples is not in it.
-
-        Args:
-            strategies: `samples` is one of them.
-        """
-        parts = [result for result in self.results if result.strategy in strategies]
-        n = self.oracle.n_questions if self.oracle else self.results[0].n_planned
-
-        def of_question(values: Iterable[float | None]) -> float | None:
-            known = [value for value in values if value is not None]
-            return sum(known) / n if known else None
-
-        return Effort(
-            calls=sum(part.calls for part in parts) / n,
-            tokens=of_question(value for part in parts for value in (part.prompt_tokens, part.completion_tokens)),
-            seconds=of_question(part.seconds for part in parts),
-            cost_usd=of_question(part.cost_usd for part in parts),
-            partly=any(part.calls_without_cost for part in parts),
-        )
-
-
-class QuestionSample(BaseModel):
-    """The part of a larger set that questions are: so many (`size`) of it in an order, with a seed beside the usual."""
-
-    of: str
-    size: Count
-    order: str
-    seed: Annotated[Count | None, Field(exclude_if=lambda seed: seed is None)] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Questions:
-    """The questions of a benchmark, and how they were asked and judged.
-
-    Attributes:
-        benchmark: Its name.
-        question_set: The version of its questions.
-        question_set_sha256: The set's content.
-        n_questions: Questions planned.
-        sample: The part of a larger set that it is; None for a whole set.
-        temperature: Of samples; None where it was not sent, or is not known.
-        max_tokens: Of samples; None likewise.
-        prompt_hash: The template; None where it is not known.
-        judge: Who graded: the rule, with the grading model if there is one.
-    """
-
-    benchmark: str
-    question_set: str
-    question_set_sha256: str
-    n_questions: Count
-    sample: QuestionSample | None
-    temperature: Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)] | None
-    max_tokens: Count | None
-    prompt_hash: str | None
+    benchmark: str | None
+    question_set: str | None
+    question_set_sha256: str | None
     judge: str | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchmarkReport(Findings, _Questions):
-    """A benchmark that rules grade, with the findings on it."""
+    results: tuple[StrategyResult, ...]
+    against: tuple[Against, ...]
+    members: tuple[Member, ...]
+    oracle: Oracle | None
+    agreement: tuple[Agreement, ...]
+    pairs: tuple[Pair, ...]
 
 
 @dataclass(frozen=True)
-class OverallFindings:
-    """The benchmarks that rules grade, taken together.
-
-    Attributes:
-        benchmarks: Their names.
-        pooled: All their questions together, each with the same weight.
-        mean_of_benchmarks: The benchmarks with the same weight each.
-    """
-
-    benchmarks: tuple[str, ...]
-    pooled: Findings
-    mean_of_benchmarks: tuple[MeanResult, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class StrategyScore:
     """Score of one strategy of a run on one benchmark by one judge, and its gain over the samples it is made of.
 
@@ -343,106 +285,58 @@ class StrategyScore:
         n_failed: Answers without one, since a call failed.
         n_excluded: Answers that are empty, or in which a rule could read nothing.
         against: The paired difference from the mean of the shared samples; None for `single` and `samples`.
-        calls: Calls of the strategy itself, without those of its samples; reused ones are counted. None is unknown.
+        calls: Calls of the strategy itself, without those of its samples; reused ones are counted.
         cost_usd: Cost of these calls, as far as it is known.
         calls_without_cost: Calls that are not in it.
     """
 
-    run_id: str = ""
-    model: str = ""
-    run_tag: str = ""
+    run_id: str
+    model: str
+    run_tag: str
     benchmark: str
     question_set: str
     judge: str
     strategy: str
-    score: Score | None
-    interval: Ends | None = None
-    n_planned: Count
-    n_scored: Count
-    n_failed: Count
-    n_excluded: Count
-    against: Against | None = None
-    calls: Count | None = None
-    cost_usd: Amount | None = None
-    calls_without_cost: Count = 0
+    score: float | None
+    interval: Interval | None
+    n_planned: int
+    n_scored: int
+    n_failed: int
+    n_excluded: int
+    against: Against | None
+    calls: int
+    cost_usd: float | None
+    calls_without_cost: int
 
 
 @dataclass(frozen=True)
-class EnsembleSettings:
-    """The models of a run's benchmarks; the run may have other benchmarks that were made otherwise.
-
-    Attributes:
-        ensemble: Shared samples of a question.
-        members: The models that they come from, in turn.
-        single: The single answer: a sample of its `own`, or the `first` of the shared ones.
-        consensus_model: The model that strategies ask.
-        judge_model: The model that grades what rules cannot tell; None: nobody does.
-        base_url: Endpoint of the model.
-    """
-
-    ensemble: Count
-    members: tuple[str, ...]
-    single: str | None
-    consensus_model: str
-    judge_model: str | None
-    base_url: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class QuickReport:
-    """The report of one run.
+    """What one run says.
 
     Attributes:
-        format: Name and version of the document.
-        run_id: The run.
-        model: The evaluated model.
-        run_tag: Its run.
+        spec: The run.
+        names: Its benchmarks that the report is about.
         status: `complete`, or what its first other benchmark is.
-        policy: The meaning of missing verdicts.
-        settings: The models.
-        calls_made: Calls that this command made, by stage.
         benchmarks: One for each that rules grade.
-        overall: All of them.
+        pooled: All their questions together.
+        means: Those benchmarks with the same weight each.
         judged: The benchmarks that LLMs judge.
+        calls_made: Calls that this command made, by stage.
+        not_sent: Parameters that the endpoint was not sent.
     """
 
-    format: Literal["shaberi-quick-eval/1"] = FORMAT
-    run_id: str
-    model: str
-    run_tag: str
+    spec: RunSpec
+    names: tuple[str, ...]
     status: str
-    policy: str = POLICY
-    settings: EnsembleSettings
-    calls_made: Mapping[str, Count]
     benchmarks: tuple[BenchmarkReport, ...]
-    overall: OverallFindings
-    judged: tuple[StrategyScore, ...] = ()
-
-    @property
-    def strategies(self) -> list[str]:
-        """The strategies beyond the single answer that rules graded."""
-        names = (result.strategy for result in self.overall.pooled.results)
-        return [name for name in names if name not in {SINGLE, SAMPLES}]
-
-    @property
-    def graders(self) -> list[str]:
-        """The models that grade what rules cannot tell, by the names of the judges."""
-        names = [benchmark.judge.partition("+")[2] for benchmark in self.benchmarks if benchmark.judge]
-        return list(dict.fromkeys(filter(None, names))) or [*filter(None, [self.settings.judge_model])]
+    pooled: BenchmarkReport
+    means: tuple[MeanResult, ...]
+    judged: tuple[StrategyScore, ...]
+    calls_made: Mapping[str, int]
+    not_sent: Sequence[str]
 
 
 # ------------------------------------------------------------------------------------------------ from the lake
-
-
-Rows = Sequence[Row]
-
-_VIEWS = ("results", "questions", "oracle", "agreement", "complementarity")
-_COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_unreadable", "n_correct", "n_against_single")
-_OF_STRATEGY = (
-    *("run_id", "model", "run_tag", "benchmark", "question_set", "judge", "strategy", "score"),
-    *("n_planned", "n_scored", "n_failed", "n_excluded", "cost_usd"),
-)
-_USED = ("prompt_tokens", "completion_tokens", "cost_usd", "seconds")
 
 
 def read_report(
@@ -454,7 +348,7 @@ def read_report(
     status: str,
     calls_made: Mapping[str, int],
 ) -> QuickReport:
-    """Read the report of a run that was evaluated.
+    """The report of a run that was evaluated.
 
     Args:
         catalog: The public views.
@@ -465,64 +359,24 @@ def read_report(
         calls_made: Calls that were made for it now, by stage.
     """
     graded = [name for name in benchmarks if spec.benchmark(name).has_rule]
-    shown = [SINGLE, *strategies]
-    views = {view: _view(catalog, view, spec.run_id, graded) for view in _VIEWS}
-    answers = _answers(catalog, run_ids=[spec.run_id], benchmarks=graded, strategies=shown)
-    (run,) = fetch(catalog, "run", run_id=spec.run_id)
-    not_sent = dict.fromkeys(run["not_sent"] or ())
-    reports = []
-    for name in graded:
-        settings = spec.benchmarks[name]
-        of_benchmark = {view: [row for row in rows if row["benchmark"] == name] for view, rows in views.items()}
-        reports.append(
-            BenchmarkReport(
-                benchmark=name,
-                question_set=settings.question_set,
-                question_set_sha256=settings.question_set_sha256,
-                n_questions=spec.n_questions(name),
-                sample=QuestionSample(**settings.sample.model_dump()) if settings.sample else None,
-                temperature=None if "temperature" in not_sent else settings.temperature,
-                max_tokens=None if "max_tokens" in not_sent else settings.max_tokens,
-                prompt_hash=settings.prompt_hash,
-                judge=next((row["judge"] for row in of_benchmark["results"]), None),
-                **_findings(of_benchmark, answers.filter(benchmark=name), shown),
-            )
-        )
-    pooled = Findings(**_findings(views, answers, shown))
-    means = tuple(_mean(result.strategy, reports, views["questions"]) for result in pooled.results)
+    reader = _Reader(catalog, spec, graded, [SINGLE, *strategies])
+    reports = [reader.benchmark(name) for name in graded]
+    pooled = _pooled(reports, reader.answers, [share for name in graded for share in reader.shares(name)])
+    means = tuple(_mean(name.strategy, reports, reader) for name in pooled.results)
+    shown = {SINGLE, *strategies, SAMPLES}
     judged = tuple(
-        score
-        for score in read_strategy_scores(catalog, [spec.run_id])
-        if score.benchmark in benchmarks and score.benchmark not in graded and score.strategy in {*shown, SAMPLES}
+        one
+        for one in read_strategy_scores(catalog, [spec.run_id])
+        if one.benchmark in benchmarks and one.benchmark not in graded and one.strategy in shown
     )
+    not_sent = fetch(catalog, "run", run_id=spec.run_id)[0]["not_sent"] or ()
     return QuickReport(
-        run_id=spec.run_id,
-        model=spec.model,
-        run_tag=spec.run_tag,
-        status=status,
-        settings=_settings(spec, benchmarks, graded),
-        calls_made=dict(calls_made),
-        benchmarks=tuple(reports),
-        overall=OverallFindings(tuple(graded), pooled, means),
-        judged=judged,
-    )
-
-
-def _settings(spec: RunSpec, benchmarks: Sequence[str], graded: Sequence[str]) -> EnsembleSettings:
-    first = spec.benchmarks[benchmarks[0]]
-    judges = (spec.judge(name) for benchmark in graded for name in spec.benchmarks[benchmark].judges)
-    return EnsembleSettings(
-        ensemble=len(first.shared),
-        members=tuple(spec.sampled_models),
-        single=first.single,
-        consensus_model=spec.consensus_model,
-        judge_model=next((judge.name for judge in judges if judge), None),
-        base_url=spec.endpoint.base_url if spec.endpoint else spec.origin,
+        spec, tuple(benchmarks), status, tuple(reports), pooled, means, judged, dict(calls_made), not_sent
     )
 
 
 def read_stored_report(catalog: duckdb.DuckDBPyConnection, run_id: str) -> QuickReport:
-    """Read the report of a run with strategies as it stands in the lake.
+    """The report of a run with strategies as it stands in the lake.
 
     Args:
         catalog: The public views.
@@ -537,7 +391,7 @@ def read_stored_report(catalog: duckdb.DuckDBPyConnection, run_id: str) -> Quick
     if spec is None or not strategies:
         raise ConfigurationError(f"no consensus of run {run_id!r}")
     wanted = [name for name in spec.strategies if name != SINGLE and name in strategies]
-    benchmarks = [name for name, settings in spec.benchmarks.items() if settings.strategies]
+    benchmarks = [name for name, one in spec.benchmarks.items() if one.strategies]
     return read_report(catalog, spec, benchmarks, wanted, status=found[0]["status"], calls_made={})
 
 
@@ -557,12 +411,11 @@ def read_strategy_scores(catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[s
     found = []
     for (run_id, benchmark, judge), of_judge in grouped(rows, itemgetter("run_id", "benchmark", "judge")):
         given, scale = of_judges[run_id, benchmark, judge], scales[benchmark]
-        against = {pair.strategy: pair for pair in _against(given, (), scale) if pair.reference == SAMPLES}
+        against = {one.strategy: one for one in _against(given, (), scale) if one.reference == SAMPLES}
         for row in of_judge:
             name = row["strategy"]
-            scored = given.filter(
-                pl.col("strategy").is_null() if name == SAMPLES else pl.col("strategy") == name
-            ).drop_nulls("score")
+            own = given.filter(pl.col("strategy").is_null() if name == SAMPLES else pl.col("strategy") == name)
+            scored = own.drop_nulls("score")
             estimate = clustered_mean_interval(scored["score"].to_list(), scored["question_id"].to_list(), scale)
             interval = estimate.interval if estimate else None
             if row["n_correct"] is not None and name != SAMPLES:
@@ -579,143 +432,182 @@ def read_strategy_scores(catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[s
     return tuple(found)
 
 
-def _view(catalog: duckdb.DuckDBPyConnection, view: str, run_id: str, benchmarks: Sequence[str]) -> Rows:
-    sql = f"from ensemble_{view} where run_id = $run_id and list_contains($benchmarks, benchmark) order by all"
-    return frame_of(run_query(catalog, sql, {"run_id": run_id, "benchmarks": list(benchmarks)})).to_dicts()
-
-
 def _answers(catalog: duckdb.DuckDBPyConnection, **chosen: Any) -> pl.DataFrame:
-    """Read the strategies' answers and the shared samples.
-
-    Returns:
-        Columns run_id, benchmark, judge, question_id, strategy (null: a sample), model (of a sample), answered (no call
-        failed), score (where rules grade 1 for a right answer, else 0).
-    """
     names = ("run_id", "benchmark", "judge", "question_id", "strategy", "model")
     schema = {**dict.fromkeys(names, pl.String()), "answered": pl.Boolean(), "score": pl.Float64()}
     return pl.DataFrame(fetch(catalog, "ensemble_answers", **chosen), schema)
 
 
-# ---------------------------------------------------------------------------------------- of one or more benchmarks
-
-
-def _findings(views: Mapping[str, Rows], answers: pl.DataFrame, strategies: Sequence[str]) -> dict[str, Any]:
-    """Make the fields of `Findings`; every question has the same weight.
+class _Reader:
+    """The views, for one run; each is asked once for all benchmarks that rules grade.
 
     Args:
-        views: Rows of each of the views, of the benchmarks that it is about.
-        answers: Their answers.
-        strategies: The strategies that are asked for.
+        catalog: The public views.
+        spec: The run.
+        graded: Those benchmarks.
+        strategies: Which of the run's strategies.
     """
-    results = {name: [row for row in views["results"] if row["strategy"] == name] for name in (*strategies, SAMPLES)}
-    members = _members(answers)
-    pairs = [
-        row for row in views["complementarity"] if row["kind"] == "member" or {row["a"], row["b"]} <= set(strategies)
-    ]
-    return {
-        "results": tuple(_result(rows, views["questions"]) for rows in results.values() if rows),
-        "against": _against(answers, members),
-        "members": members,
-        "oracle": _oracle(views["oracle"]) if views["oracle"] else None,
-        "agreement": tuple(
-            _agreement(level, rows) for level, rows in sorted(grouped(views["agreement"], itemgetter("agreement")))
-        ),
-        "complementarity": tuple(
-            dict(zip(("kind", "a", "b"), names, strict=True))
-            | _sums(rows, "n_both", "n_only_a", "n_only_b", "n_neither")
-            for names, rows in grouped(pairs, itemgetter("kind", "a", "b"))
-        ),
-    }
+
+    def __init__(
+        self, catalog: duckdb.DuckDBPyConnection, spec: RunSpec, graded: Sequence[str], strategies: Sequence[str]
+    ) -> None:
+        self._catalog, self._spec, self._graded, self._strategies = catalog, spec, list(graded), list(strategies)
+        self._views: dict[str, list[dict[str, Any]]] = {}
+
+    def benchmark(self, name: str) -> BenchmarkReport:
+        settings = self._spec.benchmarks[name]
+        rows = {row["strategy"]: row for row in self._rows("results", name)}
+        shares = self.shares(name)
+        oracle = self._rows("oracle", name)
+        answers = self.answers.filter(benchmark=name)
+        members = _members(answers)
+        return BenchmarkReport(
+            benchmark=name,
+            question_set=settings.question_set,
+            question_set_sha256=settings.question_set_sha256,
+            judge=next((row["judge"] for row in rows.values()), None),
+            results=tuple(_result(rows[one], shares) for one in [*self._strategies, SAMPLES] if one in rows),
+            against=_against(answers, members),
+            members=members,
+            oracle=_oracle(oracle) if oracle else None,
+            agreement=_agreement(self._rows("agreement", name)),
+            pairs=_pairs(row for row in self._rows("complementarity", name) if self._is_asked_for(row)),
+        )
+
+    @cached_property
+    def answers(self) -> pl.DataFrame:
+        """The strategies' answers and the shared samples.
+
+        Columns: run_id, benchmark, judge, question_id, strategy (null: a sample), model (of a sample), answered (no
+        call failed), score (1 for a right answer, else 0).
+        """
+        run_ids = [self._spec.run_id]
+        return _answers(self._catalog, run_ids=run_ids, benchmarks=self._graded, strategies=self._strategies)
+
+    def shares(self, name: str) -> list[tuple[int, int]]:
+        """For each question how many of its shared samples are right, and how many there are."""
+        return [(row["n_correct"], row["n_samples"]) for row in self._rows("questions", name)]
+
+    def _is_asked_for(self, row: Mapping[str, Any]) -> bool:
+        return row["kind"] == "member" or {row["a"], row["b"]} <= set(self._strategies)
+
+    def _rows(self, view: str, benchmark: str) -> list[dict[str, Any]]:
+        if view not in self._views:
+            sql = f"""
+                from ensemble_{view} where run_id = $run_id and list_contains($benchmarks, benchmark) order by all
+            """
+            of_run: dict[str, object] = {"run_id": self._spec.run_id, "benchmarks": self._graded}
+            result = run_query(self._catalog, sql, of_run)
+            names = [column[0] for column in result.description or []]
+            self._views[view] = [dict(zip(names, row, strict=True)) for row in result.fetchall()]
+        return [row for row in self._views[view] if row["benchmark"] == benchmark]
 
 
-def _sums(rows: Rows, *names: str) -> dict[str, Any]:
-    return {name: sum(row[name] or 0 for row in rows) for name in names}
+_COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_unreadable", "n_correct", "n_against_single")
+_OF_STRATEGY = (
+    *("run_id", "model", "run_tag", "benchmark", "question_set", "judge", "strategy", "score"),
+    *("n_planned", "n_scored", "n_failed", "n_excluded", "cost_usd"),
+)
+_USED = ("prompt_tokens", "completion_tokens", "cost_usd", "seconds")
 
 
-def _result(rows: Rows, questions: Rows) -> StrategyResult:
-    """Sum what a strategy got right, benchmark by benchmark."""
-    strategy, sums = rows[0]["strategy"], _sums(rows, *_COUNTS, "n_gained", "n_lost", "calls", "calls_without_cost")
-    used = {name: None if all(row[name] is None for row in rows) else _sums(rows, name)[name] for name in _USED}
-    n, correct, n_compared = sums["n_planned"], sums["n_correct"], sums["n_against_single"]
-    gained, lost = sums.pop("n_gained"), sums.pop("n_lost")
-    compared = strategy not in {SINGLE, SAMPLES} and all(row["n_gained"] is not None for row in rows)
-    deltas = [(row["n_against_single"], row["delta"]) for row in rows if row["delta"] is not None]
+def _result(row: Mapping[str, Any], shares: Sequence[tuple[int, int]]) -> StrategyResult:
+    n, correct = row["n_planned"], row["n_correct"]
+    compared = row["strategy"] not in {SINGLE, SAMPLES} and row["n_gained"] is not None
+    gained, lost = row["n_gained"] or 0, row["n_lost"] or 0
     return StrategyResult(
-        strategy=strategy,
-        **sums | used,
+        strategy=row["strategy"],
+        **{name: row[name] for name in _COUNTS},
         accuracy=correct / n,
-        interval=_samples_interval(questions) if strategy == SAMPLES else wilson_interval(correct, n),
-        accuracy_scored=correct / sums["n_scored"] if sums["n_scored"] else None,
-        delta=sum(delta * (weight / n_compared) for weight, delta in deltas) if deltas else None,
-        delta_interval=paired_proportions_interval(gained, lost, n_compared) if compared else None,
+        interval=_samples_interval(shares) if row["strategy"] == SAMPLES else wilson_interval(correct, n),
+        accuracy_scored=correct / row["n_scored"] if row["n_scored"] else None,
+        delta=row["delta"],
+        delta_interval=paired_proportions_interval(gained, lost, row["n_against_single"]) if compared else None,
         n_gained=gained if compared else None,
         n_lost=lost if compared else None,
-        p_value=mcnemar_exact(gained, lost) if compared else None,
+        p_value=row.get("p_value", mcnemar_exact(gained, lost)) if compared else None,
+        calls=row["calls"] or 0,
+        calls_without_cost=row["calls_without_cost"] or 0,
+        **{name: row[name] for name in _USED},
     )
 
 
-def _samples_interval(questions: Rows) -> Interval | None:
-    values = [float(k < row["n_correct"]) for row in questions for k in range(row["n_samples"])]
-    clusters = [question for question, row in enumerate(questions) for _ in range(row["n_samples"])]
-    estimate = clustered_mean_interval(values, clusters, bounds=(0, 1))
+def _samples_interval(shares: Sequence[tuple[int, int]]) -> Interval | None:
+    values = [float(k < correct) for correct, n in shares for k in range(n)]
+    questions = [question for question, (_, n) in enumerate(shares) for _ in range(n)]
+    estimate = clustered_mean_interval(values, questions, bounds=(0, 1))
     return estimate.interval if estimate else None
 
 
-def _oracle(rows: Rows) -> Oracle:
-    sums = _sums(rows, "n_questions", "n_any_correct", "n_all_correct")
-    n, n_any = sums["n_questions"], sums["n_any_correct"]
+def _oracle(rows: Sequence[Mapping[str, Any]]) -> Oracle:
+    n, n_any, n_all = (sum(row[name] for row in rows) for name in ("n_questions", "n_any_correct", "n_all_correct"))
     n_samples = max(row["n_samples"] for row in rows)
-    return Oracle(n_samples=n_samples, accuracy=n_any / n, interval=wilson_interval(n_any, n), **sums)
+    return Oracle(n, n_samples, n_any, n_all, n_any / n, wilson_interval(n_any, n))
 
 
-def _agreement(level: float, rows: Rows) -> Row:
-    sums = _sums(rows, "n_questions", "n_correct")
-    n, correct = sums["n_questions"], sums["n_correct"]
-    return {"agreement": level, **sums, "accuracy": correct / n, "interval": wilson_interval(correct, n)}
+def _agreement(rows: Iterable[Mapping[str, Any]]) -> tuple[Agreement, ...]:
+    counts: dict[float, tuple[int, int]] = {}
+    for row in rows:
+        n, correct = counts.get(row["agreement"], (0, 0))
+        counts[row["agreement"]] = (n + row["n_questions"], correct + row["n_correct"])
+    return tuple(
+        Agreement(agreement, n, correct, correct / n, wilson_interval(correct, n))
+        for agreement, (n, correct) in sorted(counts.items())
+    )
 
 
-def _members(answers: pl.DataFrame) -> tuple[Row, ...]:
-    """Make the members of an ensemble of several models, the best first; none of one model."""
+def _pairs(rows: Iterable[Mapping[str, Any]]) -> tuple[Pair, ...]:
+    names = ("n_both", "n_only_a", "n_only_b", "n_neither")
+    counts: dict[tuple[Any, ...], list[int]] = {}
+    for row in rows:
+        sums = counts.setdefault((row["kind"], row["a"], row["b"]), [0] * len(names))
+        counts[row["kind"], row["a"], row["b"]] = [one + row[name] for one, name in zip(sums, names, strict=True)]
+    return tuple(Pair(*key, *values) for key, values in counts.items())
+
+
+def _members(answers: pl.DataFrame) -> tuple[Member, ...]:
+    """The models of the shared samples, where they are several."""
     samples = answers.filter(pl.col("strategy").is_null() & pl.col("model").is_not_null())
     if samples["model"].n_unique() < 2:  # noqa: PLR2004
         return ()
-    parts = samples.partition_by("model", as_dict=True).items()
-    members = [_member(str(model), of_model) for (model,), of_model in parts]
-    return tuple(sorted(members, key=lambda member: (-member["accuracy"], member["model"])))
+    members = [_member(str(model), own) for (model,), own in samples.partition_by("model", as_dict=True).items()]
+    return tuple(sorted(members, key=lambda one: (-one.accuracy, one.model)))
 
 
-def _member(model: str, samples: pl.DataFrame) -> Row:
+def _member(model: str, samples: pl.DataFrame) -> Member:
     questions = list(samples.select("benchmark", "question_id").iter_rows())
     estimate = clustered_mean_interval(samples["score"].to_list(), questions, bounds=(0, 1))
     n, correct = samples.height, samples.filter(score=1).height
-    return {
-        "model": model,
-        "n_planned": n,
-        "n_failed": samples.filter(~pl.col("answered")).height,
-        "n_correct": correct,
-        "accuracy": correct / n,
-        "interval": estimate.interval if estimate else None,
-    }
+    return Member(
+        model=model,
+        n_planned=n,
+        n_failed=samples.filter(~pl.col("answered")).height,
+        n_correct=correct,
+        accuracy=correct / n,
+        interval=estimate.interval if estimate else None,
+    )
 
 
-def _against(answers: pl.DataFrame, members: Rows, scale: tuple[float, float] = (0, 1)) -> tuple[Against, ...]:
+def _against(
+    answers: pl.DataFrame, members: Sequence[Member], scale: tuple[float, float] = (0, 1)
+) -> tuple[Against, ...]:
     """Compare each strategy with each reference on the same questions; p is adjusted within a reference."""
     samples = answers.filter(pl.col("strategy").is_null())
     references = {SAMPLES: samples, SINGLE: answers.filter(strategy=SINGLE)}
     if members:
-        references[members[0]["model"]] = samples.filter(model=members[0]["model"])
-    strategies = [name for name in answers["strategy"].drop_nulls().unique(maintain_order=True) if name != SINGLE]
-    shares = {name: _shares(answers.filter(strategy=name)) for name in strategies}
+        references[members[0].model] = samples.filter(model=members[0].model)
+    strategies = [one for one in answers["strategy"].drop_nulls().unique(maintain_order=True) if one != SINGLE]
+    shares = {one: _shares(answers.filter(strategy=one)) for one in strategies}
     return tuple(
-        pair
+        one
         for name, rows in references.items()
         if rows.height
-        for pair in _against_reference(shares, name, _shares(rows), scale[1] - scale[0])
+        for one in _against_reference(shares, name, _shares(rows), scale[1] - scale[0])
     )
 
 
 def _shares(answers: pl.DataFrame) -> pl.DataFrame:
-    """Average each question over its answers (the share of right ones); null where all calls failed."""
+    """Of each question the mean score (the share of right ones) of the answers; null where all calls failed."""
     mean = pl.col("score").filter(pl.col("answered")).mean()
     return answers.group_by("benchmark", "question_id").agg(mean.alias("share"))
 
@@ -724,8 +616,8 @@ def _against_reference(
     strategies: Mapping[str, pl.DataFrame], reference: str, shares: pl.DataFrame, width: float
 ) -> Iterable[Against]:
     both = {
-        name: of_strategy.join(shares, on=["benchmark", "question_id"], how="full", suffix="_reference")
-        for name, of_strategy in strategies.items()
+        name: own.join(shares, on=["benchmark", "question_id"], how="full", suffix="_reference")
+        for name, own in strategies.items()
     }
     differences = {
         name: (rows["share"] - rows["share_reference"]).drop_nulls().sort().to_list() for name, rows in both.items()
@@ -776,36 +668,80 @@ def _more_questions(differences: Sequence[float], p_value: float, level: float) 
     return None if needed is None else max(needed - len(differences), 1)
 
 
-def _mean(strategy: str, reports: Sequence[BenchmarkReport], questions: Rows) -> MeanResult:
-    """Average a strategy over benchmarks."""
-    found = [(report, result) for report in reports if (result := report.result(strategy))]
+def _pooled(
+    reports: Sequence[BenchmarkReport], answers: pl.DataFrame, shares: Sequence[tuple[int, int]]
+) -> BenchmarkReport:
+    """All questions together, each with the same weight."""
+    by_strategy: dict[str, list[StrategyResult]] = {}
+    for report in reports:
+        for result in report.results:
+            by_strategy.setdefault(result.strategy, []).append(result)
+    oracles = [asdict(one.oracle) for one in reports if one.oracle]
+    members = _members(answers)
+    return BenchmarkReport(
+        benchmark=None,
+        question_set=None,
+        question_set_sha256=None,
+        judge=None,
+        results=tuple(_result(_summed(results), shares) for results in by_strategy.values()),
+        against=_against(answers, members),
+        members=members,
+        oracle=_oracle(oracles) if oracles else None,
+        agreement=_agreement(asdict(one) for report in reports for one in report.agreement),
+        pairs=_pairs(asdict(one) for report in reports for one in report.pairs),
+    )
+
+
+def _summed(results: Sequence[StrategyResult]) -> dict[str, Any]:
+    sums: dict[str, Any] = {name: sum(getattr(one, name) for one in results) for name in (*_COUNTS, "calls")}
+    pairs = [(one.n_gained, one.n_lost) for one in results if one.n_gained is not None and one.n_lost is not None]
+    compared = len(pairs) == len(results)
+    deltas = [(one.n_against_single, one.delta) for one in results if one.delta is not None]
+    return sums | {
+        "strategy": results[0].strategy,
+        "delta": sum(n * delta for n, delta in deltas) / sums["n_against_single"] if deltas else None,
+        "n_gained": sum(gained for gained, _ in pairs) if compared else None,
+        "n_lost": sum(lost for _, lost in pairs) if compared else None,
+        "p_value": stratified_mcnemar(pairs) if compared else None,
+        "calls_without_cost": sum(one.calls_without_cost for one in results),
+        **{name: _sum_of_known([getattr(one, name) for one in results]) for name in _USED},
+    }
+
+
+def _sum_of_known(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _mean(strategy: str, reports: Sequence[BenchmarkReport], reader: _Reader) -> MeanResult:
+    own = [(report, one) for report in reports for one in report.results if one.strategy == strategy]
     if strategy == SAMPLES:
-        shares = grouped(questions, itemgetter("benchmark"))
-        values = [[row["n_correct"] / row["n_samples"] for row in rows] for _, rows in shares]
+        values = [[correct / n for correct, n in reader.shares(report.benchmark or "")] for report, _ in own]
     else:
-        values = [_zeros_and_ones(result.n_correct, result.n_planned) for _, result in found]
+        values = [_zeros_and_ones(one.n_correct, one.n_planned) for _, one in own]
     accuracies = [mean_interval(of_benchmark, (0, 1)) for of_benchmark in values]
-    known = [result.delta for _, result in found if result.delta is not None]
+    deltas = [_delta_estimate(one) for _, one in own]
+    known = [one.delta for _, one in own if one.delta is not None]
     return MeanResult(
         strategy=strategy,
-        accuracy=fmean(result.accuracy for _, result in found),
+        accuracy=fmean(one.accuracy for _, one in own),
         interval=_mean_interval(accuracies),
-        delta=fmean(known) if len(known) == len(found) else None,
-        delta_interval=_mean_interval([_delta_estimate(result) for _, result in found]),
+        delta=fmean(known) if len(known) == len(own) else None,
+        delta_interval=_mean_interval(deltas),
     )
 
 
 def _mean_interval(estimates: Sequence[Estimate | None]) -> Interval | None:
-    known = [estimate for estimate in estimates if estimate is not None]
+    known = [one for one in estimates if one is not None]
     return mean_of_estimates(known).interval if known and len(known) == len(estimates) else None
 
 
 def _delta_estimate(result: StrategyResult) -> Estimate | None:
-    """Estimate the delta from what is gained and lost: which questions they are makes no difference."""
+    """From what is gained and lost: which questions they are makes no difference."""
     if result.n_gained is None or result.n_lost is None:
         return None
     gained, lost = (_zeros_and_ones(n, result.n_against_single) for n in (result.n_gained, result.n_lost))
-    return mean_interval([won - gone for won, gone in zip(gained, reversed(lost), strict=True)], (-1, 1))
+    return mean_interval([one - other for one, other in zip(gained, reversed(lost), strict=True)], (-1, 1))
 
 
 def _zeros_and_ones(ones: int, n: int) -> list[float]:

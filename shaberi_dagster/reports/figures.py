@@ -1,80 +1,71 @@
-"""The format of numbers and lists in tables and sentences; an unknown number is a dash."""
+"""How numbers look in tables and sentences; what is not known is a dash."""
 
 import math
-from collections.abc import Iterable
 from typing import TypeGuard
 
 from shaberi_dagster.reports.report import NOTHING
 from shaberi_dagster.statistics.intervals import Interval
 
 _SMALLEST_P = 0.001
-_MOST_LISTED = 5
 
 
 def is_number(value: float | None) -> TypeGuard[float]:
-    """Return whether a value is a finite number."""
+    """Whether it is a finite number."""
     return value is not None and math.isfinite(value)
 
 
 def decimals(value: float | None) -> str:
-    """Write two decimals."""
+    """Two decimals."""
     return f"{value:.2f}" if is_number(value) else NOTHING
 
 
 def signed(value: float | None) -> str:
-    """Write two decimals with the sign."""
+    """Two decimals with the sign."""
     return f"{value:+.2f}" if is_number(value) else NOTHING
 
 
 def p_value(value: float | None) -> str:
-    """Write three decimals; a p is never 0."""
+    """Three decimals; a p is never 0."""
     if not is_number(value):
         return NOTHING
     return f"{value:.3f}" if value >= _SMALLEST_P else f"<{_SMALLEST_P}"
 
 
 def interval(ends: Interval | None) -> str:
-    """Write both ends of an interval on a scale."""
+    """Both ends of an interval on a scale."""
     return f"{decimals(ends.lower)}–{decimals(ends.upper)}" if ends else NOTHING
 
 
 def signed_interval(ends: Interval | None) -> str:
-    """Write both ends of an interval of a difference."""
+    """Both ends of an interval of a difference."""
     return f"{signed(ends.lower)} to {signed(ends.upper)}" if ends else NOTHING
 
 
 def counted(n: int, noun: str) -> str:
-    """Write a number with its noun: `1 question`, `2,000 questions`."""
+    """A number with its noun: `1 question`, `2,000 questions`."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def listed(names: Iterable[str], most: int = _MOST_LISTED) -> str:
-    """Write the first few names, and how many more there are."""
-    every = list(names)
-    more = f" and {len(every) - most} more" if len(every) > most else ""
-    return ", ".join(every[:most]) + more
-
-
 def percent(share: float | None) -> str:
-    """Write a share as a percentage with one decimal."""
+    """A share as a percentage with one decimal."""
     return f"{100 * share:.1f}%" if is_number(share) else NOTHING
 
 
 def points(difference: float | None) -> str:
-    """Write a difference of two shares in percentage points with one decimal and the sign."""
+    """A difference of two shares in percentage points with one decimal and the sign."""
     return f"{100 * difference:+.1f}" if is_number(difference) else NOTHING
 
 
 def percent_range(ends: Interval | None) -> str:
-    """Write both ends of an interval of a share, in percent."""
+    """Both ends of an interval of a share, in percent."""
     return f"{100 * ends.lower:.1f}–{100 * ends.upper:.1f}%" if ends else NOTHING
 
 
 def points_range(ends: Interval | None) -> str:
-    """Write both ends of an interval of a difference of shares, in percentage points."""
+    """Both ends of an interval of a difference of shares, in percentage points."""
     return f"{points(ends.lower)} to {points(ends.upper)}" if ends else NOTHING
 
 
 def megabytes(size: int) -> str:
-    """Write a number of bytes as people read it: `1,234.5 MB`."""
+    """Bytes as people read them: `1,234.5 MB`."""
     return f"{size / 1e6:,.1f} MB"

@@ -1,4 +1,4 @@
-"""Results of checks of the installation and the lake."""
+"""What is looked at to see whether everything is in place."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -8,7 +8,7 @@ from shaberi_dagster.reports.report import Result, Sentences
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The result of one check.
+    """One thing that was looked at.
 
     Attributes:
         what: Its name.

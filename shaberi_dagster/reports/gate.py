@@ -1,12 +1,12 @@
-"""The regression gate: is a run worse than a named baseline, by one of the tests of `statistics/gates.py`?
+"""Whether a run got worse than a named baseline, by one of the gates of `statistics/gates.py`.
 
-docs/design/gates.md says what each result means.
+Which result means what is in docs/design/gates.md.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import duckdb
 import orjson
@@ -15,9 +15,8 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.reports.figures import listed
-from shaberi_dagster.reports.score_settings import changed_questions
-from shaberi_dagster.reports.verdicts import baseline_of, run_of, verdicts_of
+from shaberi_dagster.reports.sameness import changed_questions
+from shaberi_dagster.reports.verdicts import baseline_of, listed, run_of, verdicts_of
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.gates import (
     SIGNIFICANCE,
@@ -40,10 +39,29 @@ MOST_FAILED = 0.05
 """Of a side's questions: with more failed calls a gate has no verdict."""
 MOST_FAILED_OF_DATASET = 0.1
 """Of a side's questions of one dataset: it has fewer questions, and one failed call is a larger share of them."""
-_CELL = ["benchmark", "strategy"]
-_KEY = [*_CELL, "question_id"]
+_KEY = ["benchmark", "question_id", "strategy"]
 _FAILED = pl.col("status").is_in(["error", "skipped", "missing"]) & pl.col("error_class").ne_missing("no_score")
 """No reply came; one in which the grading model's verdict cannot be read is a reply."""
+
+
+@dataclass(frozen=True)
+class Lift:
+    """What a strategy adds to the single answer.
+
+    Attributes:
+        strategy: The strategy.
+        baseline: Accuracy of the strategy - of the single answer, in the baseline.
+        current: The same in the run.
+    """
+
+    strategy: str
+    baseline: float | None
+    current: float | None
+
+    @property
+    def change(self) -> float | None:
+        """How much more that is in the run."""
+        return difference(self.current, self.baseline)
 
 
 @dataclass(frozen=True)
@@ -51,28 +69,28 @@ class GateReport:
     """The result of a check.
 
     Attributes:
-        gate: The kind of tests.
+        gate: Which tests.
         significance: Level of all tests together.
-        run_id: The run that was checked.
+        run_id: What was checked.
         model: Its model.
         baseline: Name of the baseline.
         baseline_run_id: The run that it was promoted from.
         baseline_model: Its model.
-        tests: The tests.
-        totals: The sums over all datasets, of each strategy.
-        warnings: Things that are not the same on both sides, or missing; one sentence each, without a full stop.
-        could_fail: It had failed, had the run lost every question that the baseline got right.
+        tests: All of them.
+        totals: Over all datasets, of each strategy.
+        warnings: What is not the same on both sides, or missing; one sentence each, without a full stop.
+        could_fail: Whether it had failed, had the run lost every question that the baseline got right.
         n_questions: Questions of the baseline.
-        n_compared: Those of them that were compared, by all strategies of the run that the baseline has.
+        n_compared: How many of them were compared, by all strategies of the run that the baseline has.
         n_answers: Answers of the run that were compared: of each question one by each strategy.
-        n_reused: Those of them that rest on replies alone that other runs have paid for.
+        n_reused: How many of them rest on replies alone that other runs have paid for.
         n_questions_current: Questions of the run on datasets that the baseline has.
         n_failed_baseline: Questions of the baseline that lack a reply, since a call failed or was never made.
         n_failed_current: The same of the run.
-        failures_count: These count as wrong; else they are left out on both sides.
+        failures_count: Whether these count as wrong; else they are left out on both sides.
         failed_datasets: Datasets of which more than `MOST_FAILED_OF_DATASET` failed on a side; one clause each.
         unlike_rules: Datasets that rules of other versions or settings graded than in the baseline.
-        unlike: Questions and judges that are not the same on both sides, rules left out; one clause each.
+        unlike: What of questions and judges is not the same on both sides, rules left out; one clause each.
     """
 
     gate: Gate
@@ -100,7 +118,7 @@ class GateReport:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The reasons for which run and baseline do not compare; one clause each."""
+        """Why run and baseline do not compare; one clause each."""
         rules = (
             f"another version of their rule graded {listed(self.unlike_rules)} of the baseline: "
             "`shaberi reprocess` grades its run anew, then promote it again"
@@ -109,7 +127,7 @@ class GateReport:
 
     @property
     def comparable(self) -> bool:
-        """Return whether run and baseline were asked and judged alike."""
+        """Whether run and baseline were asked and judged alike."""
         return not self.reasons
 
     @property
@@ -129,7 +147,7 @@ class GateReport:
 
     @property
     def too_many_failed(self) -> tuple[str, ...]:
-        """The places (all or a dataset) where more of a side's calls failed than a gate allows; one clause each."""
+        """Where more of a side's calls failed than a gate allows, over all or on a dataset; one clause each."""
         if self.failures_count:
             return ()
         shares = (self.n_failed_baseline / self.n_questions, self.n_failed_current / self.n_questions_current)
@@ -148,12 +166,12 @@ class GateReport:
 
     @property
     def passed(self) -> bool:
-        """Return whether nothing is shown to be worse, and it would have been."""
+        """Whether nothing is shown to be worse, and it would have been."""
         return self.result == "passed"
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """The reasons for which the gate cannot pass; one clause each."""
+        """Why the gate cannot pass; one clause each."""
         doubts = [*self.reasons]
         if self.too_many_failed:
             return (*doubts, *self.too_many_failed)
@@ -169,30 +187,25 @@ class GateReport:
         return tuple(doubts)
 
     @property
-    def lifts(self) -> list[dict[str, Any]]:
-        """The lift of each strategy but `single`; none without it.
-
-        A row has the strategy, the accuracy that it adds to that of the single answer in the `baseline` and in the run
-        (`current`), and the `change`: how much more that is in the run.
-        """
-        single = next((tally for tally in self.totals if tally.strategy == SINGLE), None)
-        rows = []
-        for tally in self.totals:
-            if single and tally is not single:
-                lifts = {
-                    "baseline": difference(tally.baseline_accuracy, single.baseline_accuracy),
-                    "current": difference(tally.current_accuracy, single.current_accuracy),
-                }
-                change = difference(lifts["current"], lifts["baseline"])
-                rows.append({"strategy": tally.strategy, **lifts, "change": change})
-        return rows
+    def lifts(self) -> list[Lift]:
+        """Of each strategy but `single`; empty without it."""
+        single = next((one for one in self.totals if one.strategy == SINGLE), None)
+        return [
+            Lift(
+                one.strategy,
+                difference(one.baseline_accuracy, single.baseline_accuracy),
+                difference(one.current_accuracy, single.current_accuracy),
+            )
+            for one in self.totals
+            if single and one is not single
+        ]
 
     @property
     def verdict(self) -> str:
         """The result in one sentence."""
         if not self.comparable or self.too_many_failed:
             return f"INCONCLUSIVE: no verdict against baseline {self.baseline}: {'; '.join(self.doubts)}"
-        worse = [f"{test.tally.strategy} on {test.tally.benchmark or POOLED}" for test in self.tests if test.regressed]
+        worse = [f"{one.tally.strategy} on {one.tally.benchmark or POOLED}" for one in self.tests if one.regressed]
         if worse:
             return f"FAILED: worse than baseline {self.baseline}: {listed(worse)}"
         if self.doubts:
@@ -200,7 +213,7 @@ class GateReport:
         return f"PASSED: nothing is shown to be worse than baseline {self.baseline}"
 
     def of_benchmark(self, benchmark: str) -> list[GateTest]:
-        """Return the tests that a dataset is part of."""
+        """The tests that a dataset is part of."""
         return [test for test in self.tests if test.tally.benchmark in {benchmark, None}]
 
 
@@ -216,7 +229,7 @@ def check_regression(
     benchmarks: Collection[str] | None = None,
     strategies: Collection[str] | None = None,
 ) -> GateReport:
-    """Test whether a run is worse than a baseline. Nothing is written.
+    """Whether a run is worse than a baseline. Nothing is written.
 
     Args:
         catalog: The public views, from `open_catalog`.
@@ -243,27 +256,22 @@ def check_regression(
         before, now = (frame.filter(pl.col("benchmark").is_in(list(benchmarks))) for frame in (before, now))
     if strategies is not None:
         now = now.filter(pl.col("strategy").is_in([SINGLE, *strategies]))
-    cells = before.select(_CELL).unique(maintain_order=True)
-    common = cells.join(now, on=_CELL, how="semi", maintain_order="left")
+    cells = before.select("benchmark", "strategy").unique(maintain_order=True)
+    common = cells.join(now, on=["benchmark", "strategy"], how="semi", maintain_order="left")
     pairs = before.join(now, on=_KEY, how="inner", suffix="_now")
     if common.is_empty() or (gate == "paired" and pairs.is_empty()):
         what = "dataset and strategy" if common.is_empty() else "question"
         raise ConfigurationError(f"run {run_id} and baseline {baseline} have no {what} in common")
-    asked_before, asked_now = (frame.join(common, on=_CELL, how="semi") for frame in (before, now))
+    asked_before, asked_now = (frame.join(common, on=["benchmark", "strategy"], how="semi") for frame in (before, now))
     failed_before, failed_now = asked_before.filter(_FAILED), asked_now.filter(_FAILED)
     left_out = pl.concat([failed_before.select(_KEY), failed_now.select(_KEY)])
     left_out = left_out.clear() if failures_count else left_out
     if gate == "paired":
         compared = answers = pairs.join(left_out, on=_KEY, how="anti")
-        right, right_now = (pl.col(name).fill_null(value=False) for name in ("correct", "correct_now"))
-        counts = [
-            _side(compared, "baseline"),
-            _side(compared.with_columns(correct=pl.col("correct_now")), "current"),
-            compared.group_by(_CELL).agg(losses=(right & ~right_now).sum(), gains=(~right & right_now).sum()),
-        ]
+        counts = _joined(compared)
     else:
         compared, answers = (frame.join(left_out, on=_KEY, how="anti") for frame in (asked_before, asked_now))
-        counts = [_side(compared, "baseline"), _side(answers, "current")]
+        counts = _side(compared, "baseline").join(_side(answers, "current"), on=["benchmark", "strategy"])
     tallies = _tallies(common, counts)
     tested = tallies if gate == "paired" or per_dataset else pool(tallies)
     test_all = paired_gate if gate == "paired" else fisher_gate
@@ -298,13 +306,13 @@ def check_regression(
 
 
 def regression_checks(warehouse: Path, run_id: str, baseline: str, benchmarks: Sequence[str]) -> dict[str, Check]:
-    """Make the check `no_regression` of a run's datasets, by the gate `paired`.
+    """The check `no_regression` of a run's datasets, by the gate `paired`.
 
     Args:
         warehouse: The lake.
         run_id: A run with consensus strategies.
         baseline: Name of a baseline.
-        benchmarks: The datasets that are compared.
+        benchmarks: Those of its datasets that are compared.
 
     Returns:
         For each of them: failed where a test that it is part of has failed. If the gate is inconclusive, or nothing
@@ -328,24 +336,37 @@ def regression_checks(warehouse: Path, run_id: str, baseline: str, benchmarks: S
 
 
 def _side(frame: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Count the right answers of each dataset and strategy, by the names that `Tally` has for this side."""
-    return frame.group_by(_CELL).agg(
+    """Counts of each dataset and strategy, with the names that `Tally` has for this side."""
+    return frame.group_by("benchmark", "strategy").agg(
         pl.len().alias(f"n_{name}"),
         pl.col("correct").sum().alias(f"{name}_correct"),
         pl.col("correct").count().alias(f"{name}_scored"),
     )
 
 
-def _tallies(common: pl.DataFrame, counts: Sequence[pl.DataFrame]) -> list[Tally]:
-    """Make the tallies, in the order of the baseline's datasets and strategies."""
-    rows = common
-    for frame in counts:
-        rows = rows.join(frame, on=_CELL, how="inner", maintain_order="left")
+def _joined(pairs: pl.DataFrame) -> pl.DataFrame:
+    before = pl.col("correct").fill_null(value=False)
+    now = pl.col("correct_now").fill_null(value=False)
+    return pairs.group_by("benchmark", "strategy").agg(
+        n_baseline=pl.len(),
+        n_current=pl.len(),
+        baseline_correct=before.sum(),
+        current_correct=now.sum(),
+        baseline_scored=pl.col("correct").count(),
+        current_scored=pl.col("correct_now").count(),
+        losses=(before & ~now).sum(),
+        gains=(~before & now).sum(),
+    )
+
+
+def _tallies(common: pl.DataFrame, counts: pl.DataFrame) -> list[Tally]:
+    """In the order of the baseline's datasets and strategies."""
+    rows = common.join(counts, on=["benchmark", "strategy"], how="inner", maintain_order="left")
     return [Tally(**row) for row in rows.iter_rows(named=True)]
 
 
 def _coverage(asked: pl.DataFrame, compared: pl.DataFrame) -> dict[str, int]:
-    """Count the questions of the baseline, and those that were compared by each strategy that should be."""
+    """How many questions of the baseline there are, and how many were compared by each strategy that should be."""
     n_questions = _n_questions(asked)
     return {
         "n_questions": n_questions,
@@ -378,16 +399,16 @@ def _reused(n_reused: int, n_answers: int) -> Iterator[str]:
 def _warnings(
     before: pl.DataFrame, now: pl.DataFrame, pairs: pl.DataFrame, spec: RunSpec, *, failures_count: bool
 ) -> Iterator[str]:
-    """Say what makes the comparison one of unlike things, or of fewer than one might think."""
+    """What makes the comparison one of unlike things, or of fewer than one might think."""
     if before["run_id"][0] == spec.run_id:
         yield "the baseline was promoted from this very run"
     if before["model"][0] != spec.model:
         yield f"models differ: baseline {before['model'][0]}, this run {spec.model}"
     for column, name in (("benchmark", "datasets"), ("strategy", "strategies")):
         there, here = (list(dict.fromkeys(frame[column])) for frame in (before, now))
-        if missing := [entry for entry in there if entry not in here]:
+        if missing := [one for one in there if one not in here]:
             yield f"{name} of the baseline that this run has not: {listed(missing)}"
-        if fresh := [entry for entry in here if entry not in there]:
+        if fresh := [one for one in here if one not in there]:
             yield f"{name} of this run that the baseline has not, and that are not checked: {listed(fresh)}"
     yield from _unlike_questions(before, now)
     yield from _unlike_judges(pairs)
@@ -409,7 +430,7 @@ def _without_verdict(name: str, frame: pl.DataFrame, which: pl.Expr, what: str) 
 
 
 def _unlike_rules(pairs: pl.DataFrame) -> tuple[str, ...]:
-    """Find the datasets that one rule graded on both sides, but not as one and the same."""
+    """The datasets that one rule graded on both sides, but not as one and the same."""
     same = pl.col("judge").str.starts_with(RULE) & (pl.col("judge") == pl.col("judge_now"))
     unlike = pairs.filter(same, pl.col("judge_config_hash") != pl.col("judge_config_hash_now"))
     return tuple(unlike["benchmark"].unique(maintain_order=True))
@@ -445,7 +466,7 @@ def _unlike_questions(before: pl.DataFrame, now: pl.DataFrame) -> Iterator[str]:
 
 
 def _unlike_settings(pairs: pl.DataFrame) -> Iterator[str]:
-    """Say which settings of the answers changed, and where; that may be what is to be checked."""
+    """Which settings of the answers changed, each with where; that may be what is to be checked."""
     unlike = pairs.filter(pl.col("settings_hash") != pl.col("settings_hash_now"))
     columns = ["benchmark", "strategy", "settings", "settings_now"]
     found: dict[str, list[str]] = {}

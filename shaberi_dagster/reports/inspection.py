@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.question import RunAnswers, find_question, read_answers
-from shaberi_dagster.reports.report import Row
+from shaberi_dagster.reports.question import RunAnswers, ShownQuestion, find_question, read_answers
+from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.reports.requests import runs_chosen
 from shaberi_dagster.util.names import check_known
 
@@ -29,7 +28,7 @@ _BOUND = re.compile(r"score([<>])([\d.]+)")
 
 @dataclass(frozen=True)
 class Filter:
-    """A filter of questions; fields that are None or False leave none out.
+    """Which questions to show; what is None or False leaves none out.
 
     Attributes:
         benchmark: Of this benchmark.
@@ -97,15 +96,69 @@ def _number(text: str) -> float:
         raise ConfigurationError(f"score< and score> need a number, not {text!r}") from None
 
 
+@dataclass(frozen=True)
+class InspectedRun:
+    """A run to look into.
+
+    Attributes:
+        run_id: The run.
+        model: Its model.
+        run_tag: Its tag.
+        status: `complete`, `partial` or `running`.
+        benchmarks: What it was asked.
+        n_answers: Answers, failed ones included.
+        n_failed: Those that failed.
+        score: The mean over benchmarks and judges on the reported scale; None when nothing is scored.
+    """
+
+    run_id: str
+    model: str
+    run_tag: str
+    status: str
+    benchmarks: Sequence[str]
+    n_answers: int
+    n_failed: int
+    score: float | None
+
+
+@dataclass(frozen=True)
+class InspectedQuestion:
+    """A line of the list of questions.
+
+    Attributes:
+        benchmark: Its benchmark.
+        question_set: The version of its questions.
+        question_id: sha256 of its text.
+        position: Its place in the set; None when the set is not in the lake.
+        category: The source's category, or None.
+        question: The beginning of its text.
+        scores: Each run's mean over samples and judges on the reported scale, by run id.
+        difference: How far the runs are apart.
+        disagreement: How far the judges of a run are apart at most.
+        n_failed: Answers and judgements that failed.
+    """
+
+    benchmark: str
+    question_set: str
+    question_id: str
+    position: int | None
+    category: str | None
+    question: str | None
+    scores: Mapping[str, float | None]
+    difference: float | None
+    disagreement: float | None
+    n_failed: int
+
+
 class InspectedTexts(NamedTuple):
-    """The texts of one question.
+    """One question with what runs made of it.
 
     Attributes:
         question: The question; None when its set is not in the lake.
-        answers: The answers of each run, by its id.
+        answers: Of each run, by its id.
     """
 
-    question: Row | None
+    question: ShownQuestion | None
     answers: Mapping[str, RunAnswers]
 
 
@@ -116,8 +169,8 @@ def read_runs(
     tags: Sequence[str] = (),
     sources: Sequence[str] = (),
     benchmark: str | None = None,
-) -> list[dict[str, Any]]:
-    """Read the runs with answers, the newest first: rows of `inspected_runs.sql`.
+) -> list[InspectedRun]:
+    """Runs with answers, the newest first.
 
     Args:
         catalog: The public views.
@@ -135,16 +188,18 @@ def read_runs(
         "source": sources,
         "benchmark": [benchmark] if benchmark else (),
     }
-    for kind, names in asked.items():
+    for what, names in asked.items():
         if names:
-            check_known(kind.partition(" ")[0], names, known_names(catalog, kind))
-    return fetch(catalog, "inspected_runs", **runs_chosen(models, tags, sources), benchmark=benchmark)
+            check_known(what.partition(" ")[0], names, known_names(catalog, what))
+    rows = fetch(catalog, "inspected_runs", **runs_chosen(models, tags, sources), benchmark=benchmark)
+    names = [field.name for field in fields(InspectedRun)]
+    return [InspectedRun(**{name: row[name] for name in names}) for row in rows]
 
 
 def read_questions(
     catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], chosen: Filter, offset: int = 0
-) -> tuple[list[dict[str, Any]], int]:
-    """Read a page of the questions that some runs were asked, rows of `inspected_questions.sql`, and their number.
+) -> tuple[list[InspectedQuestion], int]:
+    """A page of the questions that some runs were asked, and how many there are in all.
 
     Args:
         catalog: The public views.
@@ -153,11 +208,16 @@ def read_questions(
         offset: How many come before the page.
     """
     rows = fetch(catalog, "inspected_questions", run_ids=list(run_ids), limit=PAGE, offset=offset, **vars(chosen))
-    return rows, rows[0]["n_questions"] if rows else 0
+    n = rows[0]["n_questions"] if rows else 0
+    return [
+        InspectedQuestion(**{name: value for name, value in row.items() if name != "n_questions"}) for row in rows
+    ], n
 
 
-def all_questions(catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], chosen: Filter) -> Iterator[Row]:
-    """Read the questions of all pages."""
+def all_questions(
+    catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], chosen: Filter
+) -> Iterator[InspectedQuestion]:
+    """The questions of all pages."""
     offset, n = 0, 1
     while offset < n:
         page, n = read_questions(catalog, run_ids, chosen, offset)
@@ -166,9 +226,9 @@ def all_questions(catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], ch
 
 
 def read_texts(
-    catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], questions: Iterable[Row]
-) -> Iterator[tuple[Row, InspectedTexts]]:
-    """Read the texts of questions, one after the other.
+    catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], questions: Iterable[InspectedQuestion]
+) -> Iterator[tuple[InspectedQuestion, InspectedTexts]]:
+    """What there is to read of each question.
 
     Args:
         catalog: The public views.
@@ -178,10 +238,11 @@ def read_texts(
     left = iter(questions)
     while block := list(islice(left, _BLOCK)):
         ids: dict[str, list[str]] = {}
-        for question in block:
-            ids.setdefault(question["benchmark"], []).append(question["question_id"])
-        read = {benchmark: read_answers(catalog, benchmark, of_it, run_ids) for benchmark, of_it in ids.items()}
-        for question in block:
-            place = {name: question[name] for name in ("benchmark", "question_set", "question_id")}
-            answers = {run_id: read[place["benchmark"]][place["question_id"], run_id] for run_id in run_ids}
-            yield question, InspectedTexts(find_question(catalog, **place), answers)
+        for one in block:
+            ids.setdefault(one.benchmark, []).append(one.question_id)
+        read = {benchmark: read_answers(catalog, benchmark, own, run_ids) for benchmark, own in ids.items()}
+        for one in block:
+            benchmark, question_id = one.benchmark, one.question_id
+            answers = {run_id: read[benchmark][question_id, run_id] for run_id in run_ids}
+            found = find_question(catalog, benchmark=benchmark, question_set=one.question_set, question_id=question_id)
+            yield one, InspectedTexts(found, answers)

@@ -6,12 +6,12 @@ from math import ceil
 
 import duckdb
 
-from shaberi_dagster.reports.report import Row
+from shaberi_dagster.reports.reading import Scales, reported_scales
 from shaberi_dagster.reports.requests import ScoreSelection
-from shaberi_dagster.reports.score_reading import read_rankings, sums_reader
+from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.scores import grouped
-from shaberi_dagster.reports.standings import Ranking, Standing, with_ties
+from shaberi_dagster.reports.standings import NotRanked, Ranking, Standing, with_ties
 
 LINES = 50
 """Of a page."""
@@ -33,7 +33,7 @@ class Leaderboard:
 
     report: ScoreReport
     shown: Sequence[_Lines]
-    not_ranked: Sequence[Row]
+    not_ranked: Sequence[NotRanked]
     page: int
     n_pages: int
 
@@ -54,28 +54,35 @@ def read_leaderboard(
     """
     report = read_rankings(catalog, selection)
     lines = [
-        (place, rank, standing)
+        (place, rank, one)
         for place, ranking in enumerate(report.rankings)
-        for rank, standing in zip(ranking.ranks, ranking.standings, strict=True)
-        if name.casefold() in standing.model.casefold()
+        for rank, one in zip(ranking.ranks, ranking.standings, strict=True)
+        if name.casefold() in one.model.casefold()
     ]
     n_pages = max(ceil(len(lines) / LINES), 1)
     own = lines[(page - 1) * LINES : page * LINES]
     shown: Sequence[_Lines] = [
-        (report.rankings[place], [(rank, standing) for _, rank, standing in group])
+        (report.rankings[place], [(rank, one) for _, rank, one in group])
         for place, group in grouped(own, lambda line: line[0])
     ]
     if report.is_large:
-        chosen = [(ranking, [standing for _, standing in lines]) for ranking, lines in shown]
-        done = with_ties(sums_reader(catalog, report, selection), chosen)
-        shown = [
-            (ranking, [(rank, standing) for (rank, _), standing in zip(lines, standings, strict=True)])
-            for (ranking, lines), standings in zip(shown, done, strict=True)
-        ]
+        shown = _completed(catalog, shown, selection, reported_scales(report.benchmarks))
     return Leaderboard(
         report,
         shown,
-        [row for row in report.not_ranked if name.casefold() in row["model"].casefold()] if page == n_pages else [],
+        [one for one in report.not_ranked if name.casefold() in one.model.casefold()] if page == n_pages else [],
         page,
         n_pages,
     )
+
+
+def _completed(
+    catalog: duckdb.DuckDBPyConnection, shown: Sequence[_Lines], selection: ScoreSelection, scales: Scales
+) -> list[_Lines]:
+    """The lines of a page of very many runs, with their intervals and how they are beside the best of their ranking."""
+    chosen = [(ranking, [one for _, one in lines]) for ranking, lines in shown]
+    done = with_ties(catalog, chosen, selection.question_sets, scales)
+    return [
+        (ranking, [(rank, one) for (rank, _), one in zip(lines, own, strict=True)])
+        for (ranking, lines), own in zip(shown, done, strict=True)
+    ]

@@ -1,4 +1,4 @@
-"""Results of work on a lake as a whole: compaction, a copy."""
+"""What was done to a lake as a whole: compaction, a copy."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

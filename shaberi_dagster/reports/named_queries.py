@@ -84,7 +84,7 @@ def _one_of(kind: str) -> str:
 
 
 def known_names(connection: duckdb.DuckDBPyConnection, what: str) -> list[str]:
-    """List all names of a kind that the lake has: of `model`, `run`, `tag`, `benchmark`, `judge` and others."""
+    """All names of a kind that the lake has: of `model`, `run`, `tag`, `benchmark`, `judge` and others."""
     return [name for (name,) in run_query(connection, _KNOWN[what]).fetchall()]
 
 

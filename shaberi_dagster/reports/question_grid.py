@@ -1,23 +1,17 @@
-"""Questions on which some models differ: a grid of their scores, and one question with their answers side by side."""
+"""Where some models differ: their scores question by question."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.comparison import Side, find_side, read_runs
-from shaberi_dagster.reports.question import question_at, read_answers
-from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
-from shaberi_dagster.reports.report import Row
+from shaberi_dagster.reports.reading import benchmarks_in, fetch, reported_scales
 from shaberi_dagster.reports.requests import BASELINE, check_choice
 
 MOST_SIDES = 5
-MOST_CHARACTERS = 20_000
-"""Characters of a text that a page has; all of it is in `whole_text`."""
 SORTS = ("difference", "disagreement", "position")
 FLAGS = ("loses", "failed", "out-of-scale", "refused", "disagreement")
 _NAMES = "ABCDE"
@@ -26,7 +20,7 @@ _CLEAR_DISAGREEMENT = 3.0
 
 @dataclass(frozen=True)
 class GridRequest:
-    """A choice of models and of their questions.
+    """Which questions of which models.
 
     Attributes:
         models: One to five, each a model, MODEL@@TAG or a run id; TAG can be the base tag of a multi-run.
@@ -53,20 +47,61 @@ class GridRequest:
 
 
 @dataclass(frozen=True)
+class GridRow:
+    """One question.
+
+    Attributes:
+        benchmark: Its benchmark.
+        question_set: The version of its questions.
+        question_id: sha256 of its text.
+        position: Its place in the set, from 1.
+        category: The source's category; None where it has none.
+        question: The beginning of its text.
+        scores: Each model's mean on the reported scale, over the judges that scored all of them; None without any.
+        difference: Highest less lowest of these; None without any.
+        disagreement: The largest distance between two judges' scores of one model's answer.
+        lowest: The lowest score of a judge.
+        highest: The highest.
+        n_judges: Judges that scored all models.
+        n_missing: Scores that are missing, of all models and judges.
+        n_out_of_scale: Scores outside of the scale.
+        n_failed: Answers that failed.
+        n_refused: Answers that were refused or filtered.
+    """
+
+    benchmark: str
+    question_set: str
+    question_id: str
+    position: int
+    category: str | None
+    question: str
+    scores: tuple[float | None, ...]
+    difference: float | None
+    disagreement: float | None
+    lowest: float | None
+    highest: float | None
+    n_judges: int
+    n_missing: int
+    n_out_of_scale: int
+    n_failed: int
+    n_refused: int
+
+
+@dataclass(frozen=True)
 class QuestionGrid:
     """The questions of some models.
 
     Attributes:
         request: What was asked.
         sides: The models with their runs, named A, B, ….
-        rows: The questions, sorted: rows of `question_grid.sql`.
+        rows: The questions, sorted.
         categories: All categories of their questions.
         question_sets: All question sets.
     """
 
     request: GridRequest
     sides: tuple[Side, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[GridRow, ...]
     categories: tuple[str, ...]
     question_sets: tuple[str, ...]
 
@@ -86,58 +121,21 @@ def read_question_grid(catalog: duckdb.DuckDBPyConnection, request: GridRequest)
     for flag in request.flags:
         check_choice("flag", flag, FLAGS)
     read = read_rows(catalog, sides, request)
-    every = [row for row in read if not request.benchmarks or row["benchmark"] in request.benchmarks]
-    in_sets = [row for row in every if not request.question_sets or row["question_set"] in request.question_sets]
+    every = [row for row in read if not request.benchmarks or row.benchmark in request.benchmarks]
+    in_sets = [row for row in every if not request.question_sets or row.question_set in request.question_sets]
     rows = [
         row
         for row in in_sets
-        if (not request.categories or row["category"] in request.categories)
+        if (not request.categories or row.category in request.categories)
         and all(_HAS[flag](row) for flag in request.flags)
     ]
     return QuestionGrid(
         request,
         sides,
         tuple(sorted(rows, key=_order(request.sort, sides))),
-        tuple(sorted({row["category"] for row in in_sets if row["category"]})),
-        tuple(dict.fromkeys(row["question_set"] for row in every)),
+        tuple(sorted({row.category for row in in_sets if row.category})),
+        tuple(dict.fromkeys(row.question_set for row in every)),
     )
-
-
-def read_side_by_side(
-    catalog: duckdb.DuckDBPyConnection, question_set: str, position: int, request: GridRequest
-) -> Row:
-    """Read one question with the answers of some models: `sides`, `scores` (its row of the grid) and `answers` of each.
-
-    Args:
-        catalog: The public views.
-        question_set: The version of the questions.
-        position: The question's place in it, from 1.
-        request: Which models, judges and passes.
-
-    Raises:
-        ConfigurationError: The lake has no such question or model.
-    """
-    question = question_at(catalog, position, question_set=question_set)
-    sides = read_sides(catalog, request.models)
-    benchmark, question_id = question["benchmark"], question["question_id"]
-    rows = read_rows(catalog, sides, request, benchmark=benchmark, question_id=question_id)
-    read = read_answers(
-        catalog,
-        benchmark,
-        [question_id],
-        [run_id for side in sides for run_id in side.run_ids],
-        judges=request.judges,
-        pipeline=request.pipeline,
-        most=MOST_CHARACTERS,
-    )
-    return {
-        **question,
-        "sides": sides,
-        "scores": next((row for row in rows if row["question_set"] == question_set), rows[0] if rows else None),
-        "answers": [
-            [answer for run_id in side.run_ids for answer in read[question_id, run_id].samples] for side in sides
-        ],
-    }
 
 
 def read_rows(
@@ -147,7 +145,7 @@ def read_rows(
     *,
     benchmark: str | None = None,
     question_id: str | None = None,
-) -> list[dict[str, Any]]:
+) -> list[GridRow]:
     """The questions of all sets and categories, in their order.
 
     Args:
@@ -157,7 +155,7 @@ def read_rows(
         benchmark: Only its questions; None: of all.
         question_id: Only this question; None: all.
     """
-    return fetch(
+    found = fetch(
         catalog,
         "question_grid",
         sides=[{"side": number, "run_id": run_id} for number, side in enumerate(sides) for run_id in side.run_ids],
@@ -174,6 +172,7 @@ def read_rows(
         pipeline=request.pipeline,
         text=request.text or None,
     )
+    return [GridRow(**row | {"scores": tuple(row["scores"])}) for row in found]
 
 
 def read_sides(catalog: duckdb.DuckDBPyConnection, models: Sequence[str]) -> tuple[Side, ...]:
@@ -191,27 +190,27 @@ def read_sides(catalog: duckdb.DuckDBPyConnection, models: Sequence[str]) -> tup
     return sides
 
 
-def _order(sort: str, sides: Sequence[Side]) -> Callable[[Row], float]:
+def _order(sort: str, sides: Sequence[Side]) -> Callable[[GridRow], float]:
     """Rows are in the order of their sets and places already, which sorting keeps."""
     if sort == "position":
         return lambda _: 0
     if sort == "difference":
-        return lambda row: -1 if row["difference"] is None else -row["difference"] - 1
+        return lambda row: -1 if row.difference is None else -row.difference - 1
     if sort == "disagreement":
-        return lambda row: -1 if row["disagreement"] is None else -row["disagreement"] - 1
+        return lambda row: -1 if row.disagreement is None else -row.disagreement - 1
     place = [side.name for side in sides].index(sort)
-    return lambda row: float("inf") if (score := row["scores"][place]) is None else score
+    return lambda row: float("inf") if (score := row.scores[place]) is None else score
 
 
-def _loses(row: Row) -> bool:
-    first, *others = row["scores"]
+def _loses(row: GridRow) -> bool:
+    first, *others = row.scores
     return first is not None and any(other is not None and first < other for other in others)
 
 
-_HAS: Mapping[str, Callable[[Row], bool]] = {
+_HAS: Mapping[str, Callable[[GridRow], bool]] = {
     "loses": _loses,
-    "failed": lambda row: bool(row["n_failed"] or row["n_missing"]),
-    "out-of-scale": lambda row: bool(row["n_out_of_scale"]),
-    "refused": lambda row: bool(row["n_refused"]),
-    "disagreement": lambda row: row["disagreement"] is not None and row["disagreement"] >= _CLEAR_DISAGREEMENT,
+    "failed": lambda row: bool(row.n_failed or row.n_missing),
+    "out-of-scale": lambda row: bool(row.n_out_of_scale),
+    "refused": lambda row: bool(row.n_refused),
+    "disagreement": lambda row: row.disagreement is not None and row.disagreement >= _CLEAR_DISAGREEMENT,
 }

@@ -59,8 +59,6 @@ class Column:
         style: Of the terminal, such as bold.
         styles: Of the terminal, one per cell; none: `style` for all.
         bars: What a terminal draws in the place of the cells: the ends of an interval and the point in it.
-        mark: Makes the style of a row's cell.
-        bar: Makes the bar of a row.
     """
 
     title: Cell
@@ -80,8 +78,6 @@ class Column:
     style: str = ""
     styles: Sequence[str] = ()
     bars: Sequence[Bar | None] = ()
-    mark: Callable[[Any], str] | None = None
-    bar: "Callable[[Any], Bar | None] | None" = None
 
     @property
     def name(self) -> str:
@@ -90,14 +86,11 @@ class Column:
 
     def of(self, rows: Sequence[Any], more: Sequence[Cell] = ()) -> "Column":
         """Return the column with the cells of some rows, and more below them."""
-        styles = [*map(self.mark, rows)] if self.mark else self.styles
-        bars = [*map(self.bar, rows)] if self.bar else self.bars
         if callable(self.value):
-            left, cells = bool(self.left), map(self.value, rows)
-        else:
-            is_text = not any(isinstance(row[self.name], int | float) for row in rows)
-            left, cells = is_text if self.left is None else self.left, map(self.cell, rows)
-        return replace(self, cells=[*cells, *more], left=left, styles=styles, bars=bars)
+            return replace(self, cells=[*map(self.value, rows), *more], left=bool(self.left))
+        is_text = not any(isinstance(row[self.name], int | float) for row in rows)
+        left = is_text if self.left is None else self.left
+        return replace(self, cells=[*map(self.cell, rows), *more], left=left)
 
     def cell(self, row: Row) -> str:
         """Return how the value of a row looks."""
@@ -230,7 +223,7 @@ def _sum(values: Iterable[float | None]) -> float | None:
 
 @dataclass(frozen=True)
 class Heading:
-    """The subject of the blocks up to the next heading.
+    """What the blocks up to the next heading are about.
 
     Attributes:
         text: The subject.
@@ -273,7 +266,7 @@ class Document(ABC):
 
     @abstractmethod
     def blocks(self, width: int | None) -> Iterable[Block]:
-        """Yield the blocks that people read.
+        """What people read.
 
         Args:
             width: Columns of the terminal, for a document that has another layout where it is narrow; None for a

@@ -1,4 +1,4 @@
-"""Selections and options of reports, for commands, the library and pages; light, so that help is quick.
+"""What reports can be asked for, by commands, the library and pages; light, so that help and usage errors are quick.
 
 What several of them can be told is declared once, with its option.
 """
@@ -128,48 +128,23 @@ class ScoreSelection(RunSelection):
 
     @property
     def of_runs(self) -> dict[str, object]:
-        """The choice of runs, as parameters of a statement."""
+        """Which runs are meant, as parameters of a statement."""
         return {**runs_chosen(self.models, self.tags, self.sources), "first_runs": self.runs}
 
     @property
     def of_other_questions(self) -> bool:
-        """True if the roll-up does not have these scores."""
+        """Whether the roll-up does not have these scores."""
         return bool(self.question_sets) or self.object_scores != "none"
 
     @property
     def has_sums(self) -> bool:
-        """True if rankings have intervals however many runs there are."""
+        """Whether rankings have intervals however many runs there are."""
         return self.over == "questions" and self.object_scores == "none"
 
 
 @dataclass(frozen=True)
-class ScoreView:
-    """The part of the scores that a terminal shows.
-
-    Attributes:
-        by: One of `BY`: one line a model and base tag, with benchmarks as columns; the same with judges as columns; or
-            a line for each run, benchmark and judge.
-        notes: With what the numbers are and what does not compare, in full.
-        cost: With tokens and cost in full.
-        wide: With all columns, however wide the terminal is.
-    """
-
-    by: Annotated[
-        str,
-        Field(description="One line a model with its benchmarks (model) or judges (judge); or all of each run (run)"),
-        Option("how", metavar="|".join(BY)),
-    ] = "model"
-    notes: Annotated[bool, Field(description="What the numbers are and what does not compare"), Option("how")] = False
-    cost: Annotated[bool, Field(description="Tokens and cost by stage"), Option("how")] = False
-    wide: Annotated[bool, Field(description="All columns, however wide the terminal is"), Option("how")] = False
-
-
-DEFAULT_VIEW = ScoreView()
-
-
-@dataclass(frozen=True)
 class ComparisonRequest:
-    """A choice of two sides to compare.
+    """What to compare.
 
     Attributes:
         a: A model, MODEL@@TAG or a run id; TAG can be the base tag of a multi-run.
@@ -225,7 +200,7 @@ class ComparisonRequest:
 
 
 def runs_chosen(models: Sequence[str], tags: Sequence[str], sources: Sequence[str]) -> dict[str, list[str] | None]:
-    """Return a choice of runs as parameters of a statement."""
+    """Which runs are meant, as parameters of a statement."""
     return {"models": list(models) or None, "tags": list(tags) or None, "sources": list(sources) or None}
 
 

@@ -1,39 +1,58 @@
-"""Samples of a run that are there, and those that are missing."""
+"""How many of a run's samples are there."""
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports.report import Result, Row, Sentences
+from shaberi_dagster.reports.report import Result, Sentences
 from shaberi_dagster.runs.spec import RunSpec
 
 
-def samples_of(spec: RunSpec, benchmarks: Sequence[str], lake: Lake) -> list[Row]:
-    """Count the samples of some benchmarks of a run, in their order.
+@dataclass(frozen=True)
+class Samples:
+    """The samples of one benchmark of a run.
 
-    Returns:
-        Rows with the benchmark, its question set and number of questions, and samples `planned`, `made` and `failed`.
+    Attributes:
+        benchmark: Its name.
+        question_set: What was asked.
+        n_questions: Questions of it.
+        planned: Samples in all.
+        made: Those without failure.
     """
+
+    benchmark: str
+    question_set: str
+    n_questions: int
+    planned: int
+    made: int
+
+    @property
+    def failed(self) -> int:
+        """Those that are missing."""
+        return self.planned - self.made
+
+
+def samples_of(spec: RunSpec, benchmarks: Sequence[str], lake: Lake) -> list[Samples]:
+    """The samples of some benchmarks of a run, in their order."""
     answers = lake.read("answers", {"run_id": spec.run_id, "benchmark": benchmarks}, ["benchmark", "status"])
-    made = {name: answers.filter(benchmark=name, status="ok").height for name in benchmarks}
     return [
-        {
-            "benchmark": name,
-            "question_set": spec.benchmarks[name].question_set,
-            "n_questions": spec.n_questions(name),
-            "planned": spec.n_planned(name),
-            "made": made[name],
-            "failed": spec.n_planned(name) - made[name],
-        }
+        Samples(
+            benchmark=name,
+            question_set=spec.benchmarks[name].question_set,
+            n_questions=spec.n_questions(name),
+            planned=spec.n_planned(name),
+            made=answers.filter(benchmark=name, status="ok").height,
+        )
         for name in benchmarks
     ]
 
 
-def samples_result(samples: Sequence[Row]) -> Result:
+def samples_result(samples: Sequence[Samples]) -> Result:
     """Say how many samples there are, a line for each benchmark."""
-    return Result(
-        [Sentences([_LINE.format(**row) + _FAILED.format(**row) * bool(row["failed"]) for row in samples])], samples
-    )
+    rows = [asdict(part) | {"failed": part.failed} for part in samples]
+    return Result([Sentences([_line(part) for part in samples])], rows)
 
 
-_LINE = "{benchmark} ({question_set}): {made} of {planned} samples of {n_questions} questions"
-_FAILED = ", {failed} failed"
+def _line(part: Samples) -> str:
+    there = f"{part.made} of {part.planned} samples of {part.n_questions} questions"
+    return f"{part.benchmark} ({part.question_set}): {there}" + (f", {part.failed} failed" if part.failed else "")

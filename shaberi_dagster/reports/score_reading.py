@@ -1,40 +1,37 @@
 """The scores of runs, read from the lake with everything that says how far they hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.statements import fetch, fetch_as
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import benchmarks_in, check_passes, reported_scales
-from shaberi_dagster.reports.report import Row
+from shaberi_dagster.reports.reading import benchmarks_in, check_passes, fetch, fetch_as, reported_scales
 from shaberi_dagster.reports.requests import ScoreSelection
+from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.reports.score_report import MOST_RUNS, ScoreReport
-from shaberi_dagster.reports.score_settings import differences, read_settings
-from shaberi_dagster.reports.scores import ScoreRow, grouped, interval_columns
-from shaberi_dagster.reports.standings import read_standings, with_intervals_in, with_ties
+from shaberi_dagster.reports.scores import Replies, RunStatistic, ScoreRow, grouped
+from shaberi_dagster.reports.standings import read_standings, with_intervals_in
 from shaberi_dagster.reports.uncertainty import (
-    SumsReader,
+    SamplesByRow,
     judge_remarks,
     read_judge_means,
+    read_judge_pairs,
+    read_samples,
     read_ties,
     read_unfinished,
     version_remarks,
-    with_intervals,
+    with_interval,
+    with_intervals_over_runs,
     with_leniency,
 )
-from shaberi_dagster.statistics.intervals import Estimate, margin_of_error
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.statistics.intervals import margin_of_error
 from shaberi_dagster.util.names import check_known
 
-if TYPE_CHECKING:  # polars, for the few runs that have strategies
-    from shaberi_dagster.reports import ensemble
-else:
-    ensemble = lazy("shaberi_dagster.reports.ensemble")
+if TYPE_CHECKING:
+    from shaberi_dagster.reports.ensemble import StrategyScore
 
 _ALL_RUNS = 1_000_000
 
@@ -49,25 +46,25 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
     Raises:
         ConfigurationError: Nothing is selected, or runs that are to be put into one aggregate are not alike.
     """
-    ranked = read_rankings(catalog, selection)
-    reader = sums_reader(catalog, ranked, selection)
+    ranked, samples = _ranked(catalog, selection)
     run_ids = sorted({row.run_id for row in ranked.rows})
-    replies: Sequence[Row] = ()
+    replies: list[Replies] = []
     if not (ranked.is_large or selection.of_other_questions):
         judges = list(selection.judges) or None
-        replies = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
+        ledger = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
+        replies = [Replies(**row) for row in ledger]
     rankings, remarks = ranked.rankings, list(ranked.remarks)
     if ranked.is_large:
         intervals = "intervals of ranked lines only, no" if selection.has_sums else "no intervals,"
         remarks.append(f"More than {MOST_RUNS} runs: {intervals} ties, leniency and agreement.")
     if ranked.is_large and selection.has_sums:
-        rankings = with_intervals_in(reader, rankings)
+        rankings = with_intervals_in(catalog, rankings, selection.question_sets, reported_scales(ranked.benchmarks))
     report = replace(
         ranked,
         rankings=rankings,
         remarks=remarks,
         tokens=fetch(catalog, "cost", run_ids=run_ids),
-        ties=read_ties(reader, ranked.rows) if _has_intervals(ranked, selection) else {},
+        ties=read_ties(ranked.rows, samples),
         unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
         replies=replies,
         strategies=() if ranked.is_large else _strategies(catalog, run_ids, selection.judges),
@@ -75,19 +72,21 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
     if selection.of_other_questions:
         return report
     if selection.tags or selection.runs:
-        report = _with_statistics(catalog, report, selection)
+        report = _with_statistics(catalog, report, selection, samples)
     return _with_judges(catalog, report)
 
 
 def _strategies(
     catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], judges: Sequence[str]
-) -> Sequence["ensemble.StrategyScore"]:
+) -> Sequence["StrategyScore"]:
     """Read the scores of strategies, if the runs have any."""
     found = {row["run_id"] for row in fetch(catalog, "ensemble_strategies", run_ids=run_ids)}
     if not found:
         return ()
-    scores = ensemble.read_strategy_scores(catalog, sorted(found))
-    return [score for score in scores if not judges or score.judge in judges]
+    from shaberi_dagster.reports.ensemble import read_strategy_scores  # noqa: PLC0415  (polars, for few)
+
+    every = read_strategy_scores(catalog, sorted(found))
+    return [one for one in every if not judges or one.judge in judges]
 
 
 def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> ScoreReport:
@@ -102,6 +101,10 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection)
     Raises:
         ConfigurationError: Nothing is selected.
     """
+    return _ranked(catalog, selection)[0]
+
+
+def _ranked(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> tuple[ScoreReport, SamplesByRow]:
     selection.check()
     rows = _read_rows(catalog, selection)
     _check_names(catalog, selection, rows)
@@ -115,23 +118,12 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection)
         benchmarks=benchmarks_in(catalog),
     )
     remarks = _remarks(selection) + version_remarks(rows)
-    reader, has_intervals = sums_reader(catalog, report, selection), _has_intervals(report, selection)
-    if has_intervals:
-        rows = with_intervals(reader, rows)
-    rankings, not_ranked = read_standings(catalog, rows)
-    if has_intervals:
-        lines = with_ties(reader, [(ranking, ranking.standings) for ranking in rankings])
-        rankings = [replace(ranking, standings=tuple(of_it)) for ranking, of_it in zip(rankings, lines, strict=True)]
-    return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked)
-
-
-def sums_reader(catalog: duckdb.DuckDBPyConnection, report: ScoreReport, selection: ScoreSelection) -> SumsReader:
-    """Return the reader of what intervals and ties need of the single scores."""
-    return SumsReader(catalog, selection.question_sets, reported_scales(report.benchmarks), selection.over)
-
-
-def _has_intervals(report: ScoreReport, selection: ScoreSelection) -> bool:
-    return not report.is_large and selection.object_scores == "none"
+    samples: SamplesByRow = {}
+    if not report.is_large and selection.object_scores == "none":
+        samples = read_samples(catalog, rows, selection.question_sets)
+        rows = [with_interval(row, samples, selection.over) for row in rows]
+    rankings, not_ranked = read_standings(catalog, rows, samples, selection.over)
+    return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked), samples
 
 
 def _check_names(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, rows: Sequence[ScoreRow]) -> None:
@@ -181,13 +173,13 @@ def _with_judges(catalog: duckdb.DuckDBPyConnection, report: ScoreReport) -> Sco
         report,
         rows=rows,
         judge_means=means,
-        judge_pairs=[] if report.is_large else fetch(catalog, "judge_pairs", judges=judges),
+        judge_pairs=[] if report.is_large else read_judge_pairs(catalog, judges),
         remarks=[*report.remarks, *judge_remarks(rows, means, connected)],
     )
 
 
 def _nothing(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> str:
-    """Say why there is nothing to show.
+    """Why there is nothing to show.
 
     Raises:
         ConfigurationError: A pass that is asked for is none.
@@ -219,6 +211,7 @@ def _with_statistics(
     catalog: duckdb.DuckDBPyConnection,
     report: ScoreReport,
     selection: ScoreSelection,
+    samples: SamplesByRow,
 ) -> ScoreReport:
     """The report with statistics over the runs of multi-runs, when the selection names base tags.
 
@@ -235,27 +228,27 @@ def _with_statistics(
     ]
     groups = dict(grouped(rows, lambda row: (row.model, row.base_tag)))
     remarks = list(report.remarks)
-    for (model, base_tag), of_tag in list(groups.items()):
-        unlike = _unlike(catalog, of_tag, selection.pipeline)
+    for (model, base_tag), own in list(groups.items()):
+        unlike = _unlike(catalog, own, selection.pipeline)
         if unlike and selection.aggregate:
             raise ConfigurationError(f"the runs of {model} {base_tag} cannot be put into one aggregate: {unlike}")
         if unlike:
             remarks.append(f"No statistics over the runs of {model} {base_tag}, which differ: {unlike}.")
             del groups[model, base_tag]
-    run_ids = {key: sorted({row.run_id for row in of_tag}) for key, of_tag in groups.items()}
+    run_ids = {key: sorted({row.run_id for row in own}) for key, own in groups.items()}
     shared = {
         (*key, row["benchmark"]): {"n_replies": row["n_replies"], "n_shared": row["n_shared"]}
-        for key, ids in run_ids.items()
-        if len(ids) > 1
-        for row in fetch(catalog, "shared_replies", run_ids=ids, judges=list(selection.judges) or None)
+        for key, own in run_ids.items()
+        if len(own) > 1
+        for row in fetch(catalog, "shared_replies", run_ids=own, judges=list(selection.judges) or None)
     }
     statistics = [
-        {
-            "values": row.pop("values_by_run"),
-            **row,
-            "margin_of_error": margin_of_error(row["sd"], row["n_runs"]),
-            **shared.get((row["model"], row["base_tag"], row["benchmark"]), {"n_replies": 0, "n_shared": 0}),
-        }
+        RunStatistic(
+            **{name: value for name, value in row.items() if name != "values_by_run"},
+            margin_of_error=margin_of_error(row["sd"], row["n_runs"]),
+            values=tuple(row["values_by_run"]),
+            **shared.get((row["model"], row["base_tag"], row["benchmark"]), {}),
+        )
         for row in fetch(
             catalog,
             "run_statistics",
@@ -267,29 +260,13 @@ def _with_statistics(
         )
         if (row["model"], row["base_tag"]) in groups
     ]
-    reader = sums_reader(catalog, report, selection)
-    estimates = _over_runs(reader, groups) if _has_intervals(report, selection) else {}
-    for row in statistics:
-        of_runs = estimates.get((row["model"], row["base_tag"], row["judge"]), {})
-        row.update(interval_columns(of_runs.get(row["benchmark"])))
-    return replace(report, statistics=statistics, remarks=remarks)
-
-
-def _over_runs(
-    reader: SumsReader, groups: Mapping[tuple[str, str], Sequence[ScoreRow]]
-) -> dict[tuple[str, str, str], Mapping[str, Estimate | None]]:
-    """Estimate scores over all samples of the runs of base tags, benchmark by benchmark and overall, for each judge."""
-    lines = {
-        (*key, judge): of_judge
-        for key, rows in groups.items()
-        for judge, of_judge in grouped(rows, attrgetter("judge"))
-    }
-    found = zip(lines.items(), reader.read(list(lines.values())), strict=True)
-    return {key: reader.estimates(rows, sums) for (key, rows), sums in found}
+    return replace(
+        report, statistics=with_intervals_over_runs(statistics, samples, run_ids, selection.over), remarks=remarks
+    )
 
 
 def _unlike(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], pipeline: str) -> str:
-    """Say which settings are not the same for all runs of an aggregate; empty when all are."""
+    """What is not the same for all runs of an aggregate; empty when everything is."""
     runs = {row.run_tag: [row.run_id] for row in rows}
     if len(runs) == 1:
         return ""

@@ -4,80 +4,75 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
-from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.scores import RunMean, ScoreRow, Tie, benchmark_order, grouped
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.reports.scores import (
+    JudgeMean,
+    JudgePair,
+    Replies,
+    RunMean,
+    RunStatistic,
+    ScoreRow,
+    Tie,
+    Unfinished,
+    benchmark_order,
+    grouped,
+)
 
-if TYPE_CHECKING:  # only for those who want frames
+if TYPE_CHECKING:
     import polars as pl
 
     from shaberi_dagster.reports.ensemble import StrategyScore
-    from shaberi_dagster.reports.standings import Ranking
-else:
-    pl = lazy("polars")
+    from shaberi_dagster.reports.standings import NotRanked, Ranking
 
-_RANKING_COLUMNS = (
-    *("rank", "model", "tag", "n_runs", "mean", "ci_questions_lower", "ci_questions_upper"),
-    *("n_planned", "n_scored", "n_failed", "n_excluded", "against_best", "difference"),
-    *("difference_lower", "difference_upper", "n_common_questions", "why_withheld"),
-)
 MOST_RUNS = 200
 """With more runs there are no intervals of each run, ties, leniencies and agreements, which would take seconds."""
 
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """The scores of some runs with all that is printed of them.
+    """Everything that is printed.
 
     Attributes:
         policy: The null policy of all rows.
         pipeline: The pass pipeline of all rows.
         rows: One per run, judge and benchmark.
         tokens: The rows of `sql/reports/cost.sql`, one per run, stage and benchmark.
-        statistics: Aggregates over repeated runs, `overall` for each run's mean over benchmarks: rows of
-            `run_statistics.sql`. margin_of_error is half the width of the 95 % interval of the mean between runs, which
-            says how stable it is; the interval over questions is of all runs' samples; n_shared of the n_replies are
-            the reply to another one's call, which no spread between runs comes from. Empty when none were asked for.
-        judge_means: Means over the judges that all compared runs share, when there are several: rows of
-            `judge_means.sql`, score None when the runs share none. adjusted_score is over all judges whose leniency is
-            known, asked says for which question sets the runs compare.
-        judge_pairs: Agreement of these judges: rows of `judge_pairs.sql`.
-        unfinished: Benchmarks of runs that are not complete, with state (`partial`, `running`, or `error: ` and why)
-            and, of the part that failed, who (`answers` or `judge NAME`; empty when nothing is there), n_planned,
-            n_failed and classes: the count of each class of failure.
-        replies: Fate of the replies, by run, judge and benchmark: rows of `ledger.sql`; empty for very many runs.
-        over: The source of other questions: questions, or categories where there are ten or more.
+        statistics: Aggregates over repeated runs; empty when none were asked for.
+        judge_means: Means over judges, when there are several.
+        judge_pairs: How far these judges agree.
+        unfinished: What of the runs is not complete.
+        replies: What became of the replies, by run, judge and benchmark; empty for very many runs.
+        over: What else could have been asked: other questions, or other categories, where there are ten or more.
         ties: By model, run tag and judge.
-        remarks: Further facts, one sentence each.
-        benchmarks: The known benchmarks, gone ones of plugins included.
+        remarks: What else is to be known, one sentence each.
+        benchmarks: What is known of benchmarks, gone ones of plugins included.
         rankings: One line for each model and base tag, among those that compare.
-        not_ranked: Runs that have less than those: model, tag, why, and score, the mean of what they have.
+        not_ranked: What has less than those.
         strategies: Each strategy of runs that have some, by each judge, without passes; empty for very many runs.
     """
 
     policy: str
     pipeline: str
     rows: Sequence[ScoreRow]
-    tokens: Sequence[Row] = ()
-    statistics: Sequence[Row] = ()
-    judge_means: Sequence[Row] = ()
-    judge_pairs: Sequence[Row] = ()
-    unfinished: Sequence[Row] = ()
-    replies: Sequence[Row] = ()
+    tokens: Sequence[Mapping[str, Any]] = ()
+    statistics: Sequence[RunStatistic] = ()
+    judge_means: Sequence[JudgeMean] = ()
+    judge_pairs: Sequence[JudgePair] = ()
+    unfinished: Sequence[Unfinished] = ()
+    replies: Sequence[Replies] = ()
     over: str = "questions"
     ties: Mapping[tuple[str, str, str], Tie] = field(default_factory=dict)
     remarks: Sequence[str] = ()
     benchmarks: Mapping[str, Benchmark] = field(default_factory=lambda: ALL_BENCHMARKS)
     rankings: "Sequence[Ranking]" = ()
-    not_ranked: Sequence[Row] = ()
+    not_ranked: "Sequence[NotRanked]" = ()
     strategies: "Sequence[StrategyScore]" = ()
 
     @cached_property
     def is_large(self) -> bool:
-        """True if there are more than `MOST_RUNS` runs."""
+        """Whether there are more than `MOST_RUNS` runs."""
         return len({row.run_id for row in self.rows}) > MOST_RUNS
 
     @cached_property
@@ -88,43 +83,54 @@ class ScoreReport:
         """
         order = benchmark_order()
         means = [
-            RunMean(*key, tuple(sorted(rows, key=lambda row: order(row.benchmark))), self.ties.get(key))
+            RunMean(*key, tuple(sorted(rows, key=order)), self.ties.get(key))
             for key, rows in grouped(self.rows, lambda row: (row.model, row.run_tag, row.judge))
         ]
         groups = [group for _, group in grouped(means, lambda mean: mean.asked)]
         groups.sort(key=lambda group: max(sum(row.n_planned for row in mean.rows) for mean in group), reverse=True)
         return [
-            sorted(group, key=lambda mean: -math.inf if mean.score is None else mean.score, reverse=True)
-            for group in groups
+            sorted(group, key=lambda one: -math.inf if one.mean is None else one.mean, reverse=True) for group in groups
         ]
 
     @property
     def means(self) -> list[RunMean]:
-        """The means of each run and judge, group by group."""
+        """One per run and judge, group by group."""
         return [mean for group in self.groups for mean in group]
 
     @property
     def ranking_frame(self) -> "pl.DataFrame":
-        """A row for each model and base tag: ranking, rank, model, tag, n_runs, mean, lower, upper and counts.
+        """One row per model and base tag: ranking, rank, model, tag, n_runs, mean, lower, upper and counts.
 
         `ranking` says over which judges and question sets the mean is: only rows with the same compare. How a line is
         beside the best: against_best, the difference with its interval over n_common questions, why_withheld.
         """
-        renamed = {"ci_questions_lower": "lower", "ci_questions_upper": "upper", "n_common_questions": "n_common"}
+        import polars as pl  # noqa: PLC0415  (only for those who want it)
+
+        counts = ("n_planned", "n_scored", "n_failed", "n_excluded")
         rows = [
-            {"ranking": f"{', '.join(ranking.judges)} on {', '.join(ranking.asked)}"}
-            | {renamed.get(name, name): row[name] for name in _RANKING_COLUMNS}
+            {"ranking": f"{', '.join(ranking.judges)} on {', '.join(ranking.asked)}", "rank": rank}
+            | {name: getattr(one, name) for name in ("model", "tag", "n_runs", "mean")}
+            | {"lower": ends and ends.interval.lower, "upper": ends and ends.interval.upper}
+            | {name: getattr(one, name) for name in counts}
+            | {"against_best": tie and tie.against_best, "difference": tie and tie.difference}
+            | {"difference_lower": against and against.lower, "difference_upper": against and against.upper}
+            | {"n_common": tie and tie.n_common, "why_withheld": tie and tie.why}
             for ranking in self.rankings
-            for row in ranking.rows
+            for rank, one in zip(ranking.ranks, ranking.standings, strict=True)
+            for ends, tie in [(one.over_questions, one.tie)]
+            for against in [tie and tie.interval]
         ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
     @property
     def frame(self) -> "pl.DataFrame":
-        """A row for each run, judge and benchmark: the fields of `ScoreRow`, lower and upper end of the interval."""
+        """One row per run, judge and benchmark: the fields of `ScoreRow`, and `lower` and `upper` of the interval."""
+        import polars as pl  # noqa: PLC0415  (only for those who want it)
+
         rows = [
-            row.columns() | {"lower": ends and ends.interval.lower, "upper": ends and ends.interval.upper}
+            {name: value for name, value in row._asdict().items() if name != "over_questions"}
+            | {"lower": one and one.interval.lower, "upper": one and one.interval.upper}
             for row in self.rows
-            for ends in [row.over_questions]
+            for one in [row.over_questions]
         ]
         return pl.DataFrame(rows, infer_schema_length=None)

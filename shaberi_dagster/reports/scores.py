@@ -4,13 +4,13 @@ Plain rows from whatever query; names in them are untrusted. Every number says w
 planned and scored, how many failed, which question set, which null policy, which pass pipeline.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, RULE
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
 
@@ -42,7 +42,7 @@ class ScoreRow(NamedTuple):
         n_out_of_scale: Scores outside of the scale, which count as they are.
         n_asked: Questions that were asked, where that is fewer than the set has; None: all of them.
         over_questions: The score with its 95 % interval over questions: how general it is. None when not known.
-        n_categories: Categories of these questions; those without one are in one of their own. 0 without single scores.
+        n_categories: Categories of these questions; 0 where they have none.
         over_categories: How many times as wide the interval is when categories are sampled, too; None below ten.
         baseline_score: The score without passes; None without a pipeline.
         leniency: What the judge gives beyond its peers; None when it shares no answers with any.
@@ -52,8 +52,6 @@ class ScoreRow(NamedTuple):
         base_tag: What the tags of the multi-run that it is one of have in common, else its tag.
         run_number: Its number among them; None for a run that is no part of a multi-run.
         source: The tree that an imported run is of; None for a run of our own.
-        judge_prompt: The name of the judge's prompts, as `judge_prompt_of` in SQL makes it: trees that do not record
-            theirs have prompts of their own.
     """
 
     run_id: str
@@ -83,15 +81,16 @@ class ScoreRow(NamedTuple):
     base_tag: str = ""
     run_number: int | None = None
     source: str | None = None
-    judge_prompt: str | None = None
 
-    def columns(self) -> dict[str, Any]:
-        """Return the fields that tables and documents have."""
-        return {name: value for name, value in self._asdict().items() if name not in {"over_questions", "judge_prompt"}}
+    @property
+    def judge_prompt(self) -> str | None:
+        """What tells the judge's prompts apart: where none is recorded, each tree may have its own. Rules have none."""
+        is_unknown = self.judge_prompt_hash is None and self.source and not self.judge.startswith(RULE)
+        return f"not recorded in {self.source}" if is_unknown else self.judge_prompt_hash
 
     @property
     def asked(self) -> str:
-        """The questions that were asked: `elyza@100`, or `elyza@100, 10 asked`."""
+        """What was asked: `elyza@100`, or `elyza@100, 10 asked`."""
         return self.question_set if self.n_asked is None else f"{self.question_set}, {self.n_asked} asked"
 
     @property
@@ -101,8 +100,172 @@ class ScoreRow(NamedTuple):
 
     @property
     def change(self) -> float | None:
-        """The change that passes made."""
+        """What the passes changed."""
         return less(self.score, self.baseline_score)
+
+
+@dataclass(frozen=True)
+class RunStatistic:
+    """Scores of the runs of one base tag on one benchmark by one judge.
+
+    Attributes:
+        model: The evaluated model.
+        base_tag: What the runs' tags have in common.
+        judge: Who scored.
+        benchmark: The benchmark; `overall` for each run's mean over benchmarks.
+        n_runs: Number of runs.
+        mean: Mean of the runs' scores.
+        sd: Sample standard deviation between runs; None for one run.
+        margin_of_error: Half the width of the 95 % confidence interval of the mean between runs, which is how stable
+            it is; None for one run.
+        minimum: Lowest score of a run.
+        maximum: Highest score of a run.
+        values: The runs' scores in the order of the runs.
+        over_questions: The mean of all runs' samples with its 95 % interval over questions; None when not known.
+        n_replies: Replies (answers and judgements) that these runs rest on.
+        n_shared: Those of them that are the reply to another one's call, which no spread between runs comes from.
+    """
+
+    model: str
+    base_tag: str
+    judge: str
+    benchmark: str
+    n_runs: int
+    mean: float
+    sd: float | None
+    margin_of_error: float | None
+    minimum: float
+    maximum: float
+    values: Sequence[float]
+    over_questions: Estimate | None = None
+    n_replies: int = 0
+    n_shared: int = 0
+
+
+@dataclass(frozen=True)
+class JudgeMean:
+    """A run's mean over judges on one benchmark, or overall.
+
+    Attributes:
+        model: The evaluated model.
+        run_tag: Its run.
+        benchmark: The benchmark; `overall` for the mean over benchmarks.
+        question_sets: The version of its questions; overall those of all benchmarks.
+        judges: Over whose means it is: the judges that all compared runs share.
+        score: The mean; None when the runs share no judge.
+        adjusted_score: The mean of the scores of all its judges whose leniency is known, each less that; None when
+            there is none for one of the question sets.
+        n_planned: Samples planned, of all these judges.
+        n_scored: Those with a score.
+        n_failed: Those that ended without one.
+        n_excluded: Those left out for a reason.
+        asked: What the runs that it is compared with were asked, too.
+    """
+
+    model: str
+    run_tag: str
+    benchmark: str
+    question_sets: Sequence[str]
+    judges: Sequence[str]
+    score: float | None
+    adjusted_score: float | None
+    n_planned: int
+    n_scored: int
+    n_failed: int
+    n_excluded: int
+    asked: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class JudgePair:
+    """How far two judges agree on the answers of the lake that both scored.
+
+    Attributes:
+        judge_a: One.
+        judge_b: The other.
+        n: Answers.
+        pearson: Correlation; None when one of them gave one score only.
+        spearman: Rank correlation.
+        exact_share: Share of equal scores.
+        mean_difference: Mean of a's score - b's, on the reported scale.
+    """
+
+    judge_a: str
+    judge_b: str
+    n: int
+    pearson: float | None
+    spearman: float | None
+    exact_share: float
+    mean_difference: float
+
+
+@dataclass(frozen=True)
+class Replies:
+    """What became of the replies of one run on one benchmark by one judge.
+
+    Attributes:
+        run_id: The run.
+        model: The evaluated model.
+        run_tag: Its run.
+        judge: Who scored.
+        benchmark: The benchmark.
+        n_answers: Answers asked for.
+        n_refused: Those that the endpoint calls a refusal, with a text (which is judged) or without.
+        n_filtered: Those that a filter of the endpoint kept back.
+        n_truncated: Those that the token limit cut off.
+        n_empty: Those without a text.
+        n_out_of_scale: Scores outside of the scale: those that count, and those that are failures for that.
+        n_retried: Calls, of any stage, that took more than one request.
+        legacy: The score under the null policy legacy.
+        zero: Under zero.
+        strict: Under strict; None as soon as one is missing.
+    """
+
+    run_id: str
+    model: str
+    run_tag: str
+    judge: str
+    benchmark: str
+    n_answers: int
+    n_refused: int
+    n_filtered: int
+    n_truncated: int
+    n_empty: int
+    n_out_of_scale: int
+    n_retried: int
+    legacy: float | None
+    zero: float | None
+    strict: float | None
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A benchmark of a run that is not complete.
+
+    Attributes:
+        model: The evaluated model.
+        run_tag: Its run.
+        benchmark: The benchmark.
+        state: `partial`, `running`, or `error: ` and why.
+        who: Whose part failed: `answers` or `judge NAME`; empty when nothing of it is there.
+        n_planned: Samples planned for that part.
+        n_failed: Those that failed.
+        classes: How many of each class of failure.
+    """
+
+    model: str
+    run_tag: str
+    benchmark: str
+    state: str
+    who: str = ""
+    n_planned: int = 0
+    n_failed: int = 0
+    classes: Mapping[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        failed = f"{self.who}: {self.n_failed} of {self.n_planned} failed"
+        named = ", ".join(f"{name} {count}" for name, count in self.classes.items())
+        return f"{failed} ({named})" if self.who else ""
 
 
 @dataclass(frozen=True)
@@ -133,51 +296,16 @@ class Tie:
     why: str = ""
 
 
-class Counts:
-    """Counts of samples over several scores.
-
-    Attributes:
-        rows: The scores, in the benchmarks' order.
-    """
-
-    rows: tuple[ScoreRow, ...]
-
-    @property
-    def n_planned(self) -> int:
-        """Samples planned."""
-        return sum(row.n_planned for row in self.rows)
-
-    @property
-    def n_scored(self) -> int:
-        """Samples with a score."""
-        return sum(row.n_scored for row in self.rows)
-
-    @property
-    def n_failed(self) -> int:
-        """Samples that ended without a score."""
-        return sum(row.n_failed for row in self.rows)
-
-    @property
-    def n_excluded(self) -> int:
-        """Samples left out for a reason."""
-        return sum(row.n_excluded for row in self.rows)
-
-    @property
-    def n_out_of_scale(self) -> int:
-        """Scores outside of their scale, which count as they are."""
-        return sum(row.n_out_of_scale for row in self.rows)
-
-
 @dataclass(frozen=True)
-class RunMean(Counts):
+class RunMean:
     """The unweighted mean over the benchmarks that have a score; under the policy strict, over all or none.
 
     Attributes:
         model: The evaluated model.
         run_tag: Its run.
-        judge: The judge.
+        judge: Who scored.
         rows: The benchmarks' rows, in the benchmarks' order.
-        tie: Its comparison with the best run; None when it was not compared.
+        tie: How it is beside the best; None when it was not compared.
     """
 
     model: str
@@ -194,28 +322,23 @@ class RunMean(Counts):
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """The questions that were asked, benchmark by benchmark: only means over the same compare."""
+        """What was asked, benchmark by benchmark: only means over the same compare."""
         return tuple(row.asked for row in self.rows)
 
     @property
-    def score(self) -> float | None:
+    def mean(self) -> float | None:
         """The mean; None without any score."""
         return mean_of([row.score for row in self._scored])
 
     @property
-    def baseline_score(self) -> float | None:
+    def baseline_mean(self) -> float | None:
         """The mean without passes of the same benchmarks; None when one is not known."""
         return mean_of([row.baseline_score for row in self._scored])
 
     @property
-    def adjusted_score(self) -> float | None:
+    def adjusted_mean(self) -> float | None:
         """The mean less the judge's leniency; None when one is not known."""
         return mean_of([row.adjusted_score for row in self._scored])
-
-    @property
-    def change(self) -> float | None:
-        """The change that passes made to the mean."""
-        return less(self.score, self.baseline_score)
 
     @cached_property
     def over_questions(self) -> Estimate | None:
@@ -225,7 +348,7 @@ class RunMean(Counts):
 
     @property
     def n_benchmarks(self) -> int:
-        """Number of benchmarks that it is over."""
+        """Over how many benchmarks it is."""
         return len(self._scored)
 
     @property
@@ -233,29 +356,15 @@ class RunMean(Counts):
         """For example `mean of 4`."""
         return f"{MEAN_OF}{self.n_benchmarks}"
 
+    @property
+    def n_failed(self) -> int:
+        """Failed samples of all benchmarks."""
+        return sum(row.n_failed for row in self.rows)
 
-def interval_columns(estimate: Estimate | None) -> dict[str, Any]:
-    """Return the columns of an estimate: its 95 % interval over questions, and their number."""
-    return {
-        "ci_questions_lower": estimate and estimate.interval.lower,
-        "ci_questions_upper": estimate and estimate.interval.upper,
-        "n_questions": estimate and estimate.n,
-    }
-
-
-def tie_columns(tie: Tie | None) -> dict[str, Any]:
-    """Return the columns of a comparison with the best: the verdict, and the difference over what both have."""
-    return {
-        "against_best": tie and tie.against_best,
-        "p_value": tie and tie.p_value,
-        "n_compared_runs": tie and tie.n_runs,
-        "n_common_questions": tie and tie.n_common,
-        "difference": tie and tie.difference,
-        "difference_lower": tie and tie.interval and tie.interval.lower,
-        "difference_upper": tie and tie.interval and tie.interval.upper,
-        "difference_of_means": tie and tie.of_means,
-        "why_withheld": tie and tie.why,
-    }
+    @property
+    def n_out_of_scale(self) -> int:
+        """Scores outside of their scales."""
+        return sum(row.n_out_of_scale for row in self.rows)
 
 
 def less(score: float | None, other: float | None) -> float | None:
@@ -274,10 +383,10 @@ def mean_of(values: Sequence[float | None]) -> float | None:
     return fmean(known) if known and len(known) == len(values) else None
 
 
-def benchmark_order() -> Callable[[str], tuple[bool, int, str]]:
-    """Return a key to sort names of benchmarks by: the registry's order, unknown ones after them, overall last."""
+def benchmark_order() -> Callable[[ScoreRow | RunStatistic], tuple[bool, int, str]]:
+    """A key to sort by: benchmarks in the registry's order, unknown ones after them, overall last."""
     places = {name: place for place, name in enumerate(ALL_BENCHMARKS)}
-    return lambda benchmark: (benchmark == OVERALL, places.get(benchmark, len(places)), benchmark)
+    return lambda row: (row.benchmark == OVERALL, places.get(row.benchmark, len(places)), row.benchmark)
 
 
 def grouped(rows: Iterable[T], key: Callable[[T], K]) -> list[tuple[K, list[T]]]:

@@ -1,6 +1,6 @@
-"""The verdicts on a run, question by question, and those of a baseline."""
+"""What a run got right, question by question, and what a baseline did."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import duckdb
@@ -9,12 +9,13 @@ import polars as pl
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.schemas import BASELINES
-from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.named_queries import known_names
+from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.util.identity import sha256_json
 from shaberi_dagster.util.names import did_you_mean
 
+_MOST_LISTED = 5
 _OF_VERDICTS = [
     *("benchmark", "question_set", "question_set_sha256", "question_id", "strategy", "judge", "judge_config_hash"),
     *("correct", "status", "error_class", "answer_hash"),
@@ -23,7 +24,7 @@ _OF_STRATEGY = ["strategy_version", "strategy_prompt_hash"]
 
 
 def run_of(catalog: duckdb.DuckDBPyConnection, run_id: str) -> tuple[dict[str, Any], RunSpec]:
-    """Read the row and the settings of a run.
+    """The run's row and spec.
 
     Raises:
         ConfigurationError: There is no such run, or it has no strategies.
@@ -40,29 +41,25 @@ def run_of(catalog: duckdb.DuckDBPyConnection, run_id: str) -> tuple[dict[str, A
 
 
 def _graded(spec: RunSpec) -> list[str]:
-    """Find the benchmarks of a run with strategies whose answers a rule grades as right or wrong."""
-    return [
-        name for name, settings in spec.benchmarks.items() if settings.has_consensus and spec.benchmark(name).has_rule
-    ]
+    """The benchmarks of a run with strategies whose answers a rule grades as right or wrong."""
+    return [name for name, one in spec.benchmarks.items() if one.has_consensus and spec.benchmark(name).has_rule]
 
 
 def verdicts_of(catalog: duckdb.DuckDBPyConnection, spec: RunSpec, judges: Mapping[str, str]) -> pl.DataFrame:
-    """Read what a run got right: one row per planned question and strategy.
+    """What a run got right: one row per planned question and strategy.
 
     Args:
         catalog: The public views.
         spec: The run.
-        judges: For each dataset the judge whose verdicts are wanted; where the run has none of this judge, or no judge
-            is given, those of its grading model, else of its rule.
+        judges: For each dataset whose verdicts are wanted; where the run has none of this judge, or no judge is
+            given, those of its grading model, else of its rule.
 
     Returns:
         Columns of `baselines` from benchmark to answer_hash; reused: whether other runs have paid for all replies
         behind the answer, null where that is not known; settings and settings_hash.
     """
     names = _graded(spec)
-    planned = [
-        {"benchmark": name, "strategy": strategy} for name in names for strategy in spec.benchmarks[name].strategies
-    ]
+    planned = [{"benchmark": name, "strategy": one} for name in names for one in spec.benchmarks[name].strategies]
     own = {name: spec.benchmarks[name].judges for name in names}
     frame = pl.DataFrame(
         fetch(
@@ -81,14 +78,14 @@ def verdicts_of(catalog: duckdb.DuckDBPyConnection, spec: RunSpec, judges: Mappi
     )
     made = frame.group_by("benchmark", "strategy").agg(pl.col(_OF_STRATEGY).drop_nulls().last())
     settings = [_settings(spec, **row) for row in made.iter_rows(named=True)]
-    texts = [orjson.dumps(values, option=orjson.OPT_SORT_KEYS).decode() for values in settings]
-    hashes = [sha256_json(values) for values in settings]
+    texts = [orjson.dumps(one, option=orjson.OPT_SORT_KEYS).decode() for one in settings]
+    hashes = [sha256_json(one) for one in settings]
     made = made.select("benchmark", "strategy", settings=pl.Series(texts), settings_hash=pl.Series(hashes))
     return frame.drop(_OF_STRATEGY).join(made, on=["benchmark", "strategy"], how="left", maintain_order="left")
 
 
 def _settings(spec: RunSpec, benchmark: str, strategy: str, **of_strategy: Any) -> dict[str, Any]:
-    """Return the settings of the answers of a strategy, as far as they can change what these say."""
+    """How the answers of a strategy were made, as far as it can change what they say."""
     one = spec.benchmarks[benchmark]
     sampling = one.model_dump(include={"temperature", "max_tokens", "frequency_penalty", "prompt_hash"})
     if strategy == SINGLE:
@@ -99,19 +96,26 @@ def _settings(spec: RunSpec, benchmark: str, strategy: str, **of_strategy: Any) 
 
 
 def baseline_of(catalog: duckdb.DuckDBPyConnection, name: str) -> pl.DataFrame:
-    """Read the rows of a baseline.
+    """The rows of a baseline.
 
     Raises:
         ConfigurationError: There is none of that name.
     """
     found = fetch(catalog, "baseline", baseline=name)
     if not found:
-        names = [row["name"] for row in baselines(catalog)]
+        names = [one["name"] for one in baselines(catalog)]
         there = did_you_mean(name, names, "there is") if names else "`shaberi baseline promote` makes one"
         raise ConfigurationError(f"no baseline {name!r}; {there}")
     return pl.DataFrame(found, schema=BASELINES.schema)
 
 
 def baselines(catalog: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    """Read the baselines, oldest first: the rows of the view `baseline_list`."""
+    """All baselines, oldest first: the rows of the view `baseline_list`."""
     return fetch(catalog, "baselines")
+
+
+def listed(names: Iterable[str]) -> str:
+    """The first few names, and how many more there are."""
+    every = list(names)
+    more = f" and {len(every) - _MOST_LISTED} more" if len(every) > _MOST_LISTED else ""
+    return ", ".join(every[:_MOST_LISTED]) + more

@@ -1,7 +1,10 @@
-"""Forecasts of the rows, calls, tokens and dollars of runs."""
+"""Forecasts of the rows, calls, tokens and dollars of runs, and their totals."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+ALL_STAGES = "all"
+
 
 NO_CALL = "no call"
 
@@ -63,8 +66,52 @@ class Forecast:
         )
 
 
-def sum_if_known(values: Iterable[float | None]) -> float | None:
-    """Sum values; None when one of them is unknown."""
-    every = list(values)
-    known = [value for value in every if value is not None]
-    return sum(known) if len(known) == len(every) else None
+@dataclass(frozen=True)
+class Total:
+    """The sum over estimates; None where a part is unknown.
+
+    Attributes:
+        stage: A stage, or `all`.
+        rows_planned: As in `Forecast`, like all that follow.
+    """
+
+    stage: str
+    rows_planned: int
+    rows_there: int
+    calls: int
+    calls_most: int
+    fallback_calls: float | None
+    prompt_tokens: int
+    completion_tokens: int
+    cost_usd: float | None
+    upper_bound: bool
+
+
+def totals(estimates: Sequence[Forecast]) -> list[Total]:
+    """Sum estimates for each stage, in their order, and over all."""
+    stages = dict.fromkeys(estimate.stage for estimate in estimates)
+    return [
+        *(_total(stage, [estimate for estimate in estimates if estimate.stage == stage]) for stage in stages),
+        _total(ALL_STAGES, estimates),
+    ]
+
+
+def _total(stage: str, estimates: Sequence[Forecast]) -> Total:
+    return Total(
+        stage=stage,
+        rows_planned=sum(estimate.rows_planned for estimate in estimates),
+        rows_there=sum(estimate.rows_there for estimate in estimates),
+        calls=sum(estimate.calls for estimate in estimates),
+        calls_most=sum(estimate.calls_most for estimate in estimates),
+        fallback_calls=_sum_of([estimate.fallback_calls for estimate in estimates]),
+        prompt_tokens=sum(estimate.prompt_tokens for estimate in estimates),
+        completion_tokens=sum(estimate.completion_tokens for estimate in estimates),
+        cost_usd=_sum_of([estimate.cost_usd for estimate in estimates]),
+        upper_bound=any(estimate.upper_bound for estimate in estimates),
+    )
+
+
+def _sum_of(values: Sequence[float | None]) -> float | None:
+    """The sum, None when one of them is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None

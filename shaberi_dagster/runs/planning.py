@@ -19,8 +19,7 @@ from shaberi_dagster.errors import ConfigurationError, HubAwayError
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, resolve_endpoint
-from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.llm.endpoints import CUSTOM, EndpointSpec, default_max_tokens, resolve_endpoint
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
 from shaberi_dagster.plugins.discovery import Kind
@@ -121,7 +120,7 @@ def benchmarks_of(request: RunRequest, stored: RunSpec | None) -> list[str]:
     return asked
 
 
-def judged_again(spec: RunSpec, judges: list[str], benchmarks: list[str]) -> RunSpec:
+def judged_anew(spec: RunSpec, judges: list[str], benchmarks: list[str]) -> RunSpec:
     """Return the spec with one more judging round for these judges and benchmarks."""
 
     def raised(judge: JudgeSpec) -> JudgeSpec:
@@ -219,11 +218,11 @@ class _Planner:
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def _benchmark(self, benchmark: Benchmark, endpoint: Endpoint, judges: tuple[str, ...]) -> BenchmarkSpec:
+    def _benchmark(self, benchmark: Benchmark, endpoint: EndpointSpec, judges: tuple[str, ...]) -> BenchmarkSpec:
         before = self._before(benchmark)
         questions, sample = self._question_set(benchmark)
         defaults = benchmark.generation.sampling
-        if (most := default_max_tokens(endpoint)) is not None:
+        if (most := default_max_tokens(endpoint.to_endpoint())) is not None:
             defaults = replace(defaults, max_tokens=most)
 
         def setting(name: str) -> Any:
@@ -453,14 +452,17 @@ def _check_judged(asked: AskedJudges) -> None:
         raise ConfigurationError(f"{', '.join(unjudged)} {are} judged by an LLM: name one with --judge-model")
 
 
-def _endpoint(model: str, base_url: str | None, api_key_variable: str | None, before: Endpoint | None) -> Endpoint:
+def _endpoint(
+    model: str, base_url: str | None, api_key_variable: str | None, before: EndpointSpec | None
+) -> EndpointSpec:
     """Return where a model is served: as asked, else as before, else as its name says."""
     if before and base_url is None:
         base_url = before.base_url
     endpoint = resolve_endpoint(model, base_url, api_key_variable)
     if before and endpoint.base_url == before.base_url:
-        return replace(before, api_key_variable=api_key_variable or before.api_key_variable)
-    return endpoint.moved_from(before) if before else endpoint
+        return before.model_copy(update={"api_key_variable": api_key_variable or before.api_key_variable})
+    spec = EndpointSpec(**vars(endpoint))
+    return spec.moved_from(before) if before else spec
 
 
 def _passes(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, ENSEMBLE_BENCHMARKS, SampleOrder
+from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, ENSEMBLE_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.runs.option import Option
@@ -71,7 +71,7 @@ class CacheRequest(BaseModel):
         Option("advanced"),
     ] = "own"
     sample_order: Annotated[
-        SampleOrder,
+        Literal["pinned", "mulberry32"],
         Field(description="How --sample chooses: pinned, or the original's seeded order"),
         Option("as the original"),
     ] = "pinned"

@@ -5,20 +5,19 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from shaberi_dagster.benchmarks.registry import (
     DEFAULT_SEED,
     RULE,
     Benchmark,
     JudgingDefaults,
-    SampleOrder,
     get_benchmark,
 )
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.judges.spec import JudgeSpec, Rounding, judge_defaults, judge_name, judge_names
-from shaberi_dagster.llm.limiter import LimitAlgorithm, LimiterSettings
-from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
+from shaberi_dagster.llm.endpoints import EndpointSpec
+from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.runs.marks import GROWS, IDENTITY, MOVES, Grows, Identity
 from shaberi_dagster.runs.option import Option
@@ -126,7 +125,7 @@ class RunRequest(BaseModel):
         int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), Option("advanced")
     ] = None
     score_rounding: Annotated[
-        Rounding | None,
+        Literal["none", "legacy"] | None,
         Field(description="none keeps decimals, as without a word; legacy rounds half to even"),
         Option("as the original"),
     ] = None
@@ -163,7 +162,7 @@ class RunRequest(BaseModel):
         Option("advanced"),
     ] = None
     sample_order: Annotated[
-        SampleOrder,
+        Literal["pinned", "mulberry32"],
         Field(description="How a sample is chosen: pinned, or in the original ensemble evaluation's seeded order"),
         Option("as the original"),
     ] = "pinned"
@@ -196,7 +195,7 @@ class CallOptions(BaseModel):
         int | None, Field(ge=1, description="Calls at once to an endpoint; default: it finds out"), Option("budget")
     ] = None
     limiter: Annotated[
-        LimitAlgorithm,
+        Literal["adaptive", "aimd"],
         Field(description="adaptive finds what the server takes; aimd adds one and halves"),
         Option("advanced"),
     ] = "adaptive"
@@ -255,7 +254,7 @@ class SampleSpec(Frozen):
 
     of: str
     size: int
-    order: SampleOrder
+    order: Literal["pinned", "mulberry32"]
     # Left out of JSON as long as it is what it always was.
     seed: Annotated[int, Field(exclude_if=lambda seed: seed == DEFAULT_SEED)] = DEFAULT_SEED
 
@@ -365,7 +364,7 @@ class PassSpec(Frozen):
     name: str
     config: dict[str, JsonValue]
     version: Annotated[str, Field(exclude_if=lambda version: version == "1")] = "1"
-    endpoint: Endpoint | None = None
+    endpoint: EndpointSpec | None = None
     """Of the model that it asks; None when it asks none."""
     # Left out of JSON for the project's own passes.
     config_hash: Annotated[str | None, Field(exclude_if=lambda config_hash: config_hash is None)] = None
@@ -387,7 +386,7 @@ class ModelSpec(Frozen):
     """A model and where it is served."""
 
     model: str
-    endpoint: Endpoint
+    endpoint: EndpointSpec
 
 
 class ImportedJudge(Frozen):
@@ -438,7 +437,7 @@ class RunSpec(Frozen):
     imported: Annotated[ImportedSpec | None, Field(exclude_if=lambda imported: imported is None)] = None
     model: Annotated[str, IDENTITY]
     run_tag: Annotated[str, IDENTITY]
-    endpoint: Annotated[Endpoint | None, MOVES]
+    endpoint: Annotated[EndpointSpec | None, MOVES]
     """Where the model is served; None when that is not known."""
     benchmarks: Annotated[dict[str, BenchmarkSpec], GROWS]
     judges: Annotated[tuple[JudgeSpec, ...], GROWS]
@@ -596,7 +595,7 @@ def _from_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
         spec["consensus"] = None if consensus == own else consensus
         of_benchmark = {"single": ensemble["single"], "strategies": [SINGLE, *ensemble["strategies"]]}
     if grader := ensemble.get("grader"):
-        endpoint = TypeAdapter(Endpoint).validate_python(grader["endpoint"])
+        endpoint = EndpointSpec.model_validate(grader["endpoint"])
         judges = [{"model": grader["model"], "endpoint": endpoint, **judge_defaults(endpoint)}]
     models = [judge_name(judge["model"], judge.get("prompt")) for judge in judges]
     spec["benchmarks"] = {

@@ -229,11 +229,11 @@ def _not_sent(spec: RunSpec) -> list[str] | None:
     try:
         for benchmark, settings in spec.benchmarks.items() if spec.origin == "own" else ():
             for asked in (spec.sampled(benchmark, index) for index in range(settings.samples)):
-                dropped = not_sent(asked.endpoint, asked.model, settings.sampling)
+                dropped = not_sent(asked.endpoint.to_endpoint(), asked.model, settings.sampling)
                 answers.setdefault(asked.model, set()).update(dropped)
         for judge in spec.judges:
             sampling = Sampling(judge.temperature, judge.max_tokens)
-            dropped = not_sent(judge.endpoint, judge.model, sampling)
+            dropped = not_sent(judge.endpoint.to_endpoint(), judge.model, sampling)
             judges[judge.name] = {f"judge_{name}" for name in dropped}
     except ConfigurationError:  # the endpoint is a plugin's that is gone or broken
         return None

@@ -1,4 +1,4 @@
-"""Renderers of reports: terminal, Markdown, CSV and JSON.
+"""How reports are shown: each once, for the terminal, as Markdown, CSV and JSON.
 
 `reports/` says what is true; nothing is computed here. A module of this package, named as the report, has one
 `Document` around it, which says

@@ -1,4 +1,4 @@
-"""A question with its answers and judgements, as text; on a terminal nothing in it means something."""
+"""One question with its answers and judgements, as text; on a terminal nothing in it means something."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,30 +9,32 @@ from rich.text import Text
 from shaberi_dagster.reports.figures import decimals
 from shaberi_dagster.reports.inspection import (
     Filter,
+    InspectedQuestion,
+    InspectedRun,
     InspectedTexts,
     all_questions,
     read_texts,
 )
-from shaberi_dagster.reports.report import Row
+from shaberi_dagster.reports.question import ShownAnswer, ShownJudgement
 from shaberi_dagster.show.text import printable
 
 _NOT_STORED = "(the text of this question is not in the lake)"
 
 
-def question_text(question: Row, texts: InspectedTexts, *, in_full: bool = True) -> Text:
+def question_text(question: InspectedQuestion, texts: InspectedTexts, *, in_full: bool = True) -> Text:
     """The question, and in full its reference and criteria as well."""
-    where = f"{question['question_set']} {question['position'] or question['question_id'][:12]}"
+    where = f"{question.question_set} {question.position or question.question_id[:12]}"
     stored = texts.question
-    parts = [_title(where, question["category"] or ""), _body(stored["question"] if stored else _NOT_STORED)]
-    more = {"reference": stored["reference"], "criteria": stored["criteria"]} if stored and in_full else {}
+    parts = [_title(where, question.category or ""), _body(stored.question if stored else _NOT_STORED)]
+    more = {"reference": stored.reference, "criteria": stored.criteria} if stored and in_full else {}
     for name, text in more.items():
         if text:
             parts += [Text(), _title(name), _body(text)]
     return Text("\n").join(parts)
 
 
-def answers_text(run: Row, score: float | None, texts: InspectedTexts, *, judgements: bool = True) -> Text:
-    """Write the answers of one run, sample by sample, with their judgements.
+def answers_text(run: InspectedRun, score: float | None, texts: InspectedTexts, *, judgements: bool = True) -> Text:
+    """What one run answered, sample by sample, and what judges said.
 
     Args:
         run: The run.
@@ -40,17 +42,19 @@ def answers_text(run: Row, score: float | None, texts: InspectedTexts, *, judgem
         texts: Everything there is of the question.
         judgements: With the judges' whole texts, not only their scores.
     """
-    answers, consensus = texts.answers[run["run_id"]]
-    parts = [_title(f"{run['model']} {run['run_tag']}", decimals(score))]
+    answers, consensus = texts.answers[run.run_id]
+    parts = [_title(f"{run.model} {run.run_tag}", decimals(score))]
     for answer in answers:
-        parts += [*_answer(answer, len(answers) > 1), *_judgements(answer["judgements"], in_full=judgements)]
+        parts += [*_answer(answer, len(answers) > 1), *_judgements(answer.judgements, in_full=judgements)]
     if not answers:
         parts.append(Text("(not asked)", style="dim"))
     parts += _judgements(consensus, in_full=judgements)
     return Text("\n").join(parts)
 
 
-def print_answers(catalog: duckdb.DuckDBPyConnection, runs: Sequence[Row], questions: Filter, console: Console) -> None:
+def print_answers(
+    catalog: duckdb.DuckDBPyConnection, runs: Sequence[InspectedRun], questions: Filter, console: Console
+) -> None:
     """Print all questions that a filter takes, each with what those runs that were asked it answered.
 
     Args:
@@ -59,40 +63,40 @@ def print_answers(catalog: duckdb.DuckDBPyConnection, runs: Sequence[Row], quest
         questions: Which, and in which order.
         console: Where to; no line is broken.
     """
-    run_ids = [run["run_id"] for run in runs]
+    run_ids = [run.run_id for run in runs]
     for question, texts in read_texts(catalog, run_ids, all_questions(catalog, run_ids, questions)):
-        asked = [run for run in runs if texts.answers[run["run_id"]].samples]
-        answers = (answers_text(run, question["scores"].get(run["run_id"]), texts) for run in asked)
+        asked = [run for run in runs if texts.answers[run.run_id].samples]
+        answers = (answers_text(run, question.scores.get(run.run_id), texts) for run in asked)
         for part in (question_text(question, texts), *answers):
             console.print(part, crop=False, soft_wrap=True)
             console.print()
 
 
-def _answer(answer: Row, several: bool) -> Iterator[Text]:
+def _answer(answer: ShownAnswer, several: bool) -> Iterator[Text]:
     if several:
-        yield Text(f"sample {answer['sample_index']}", style="bold")
-    if answer["status"] != "ok":
-        said = ": ".join(filter(None, (answer["status"], answer["error_class"], answer["error_message"])))
+        yield Text(f"sample {answer.sample_index}", style="bold")
+    if answer.status != "ok":
+        said = ": ".join(filter(None, (answer.status, answer.error_class, answer.error_message)))
         yield Text(printable(said), style="yellow")
-    if answer["finish_reason"] not in {None, "stop"}:
-        yield Text(printable(f"ended by: {answer['finish_reason']}"), style="yellow")
-    if answer["answer"]:
-        yield _body(answer["answer"])
-    elif answer["status"] == "ok":
+    if answer.finish_reason not in {None, "stop"}:
+        yield Text(printable(f"ended by: {answer.finish_reason}"), style="yellow")
+    if answer.answer:
+        yield _body(answer.answer)
+    elif answer.status == "ok":
         yield Text("(empty)", style="dim")
 
 
-def _judgements(judgements: Sequence[Row], *, in_full: bool) -> Iterator[Text]:
-    for judgement in judgements:
+def _judgements(judgements: Sequence[ShownJudgement], *, in_full: bool) -> Iterator[Text]:
+    for one in judgements:
         yield Text()
-        who = f"{judgement['judge']} of {judgement['strategy']}" if judgement["strategy"] else judgement["judge"]
-        score = f"{judgement['score']:g}" if judgement["score"] is not None else "no score"
-        why = "" if judgement["status"] == "ok" else f"{judgement['status']} {judgement['error_class'] or ''}".strip()
+        who = f"{one.judge} of {one.strategy}" if one.strategy else one.judge
+        score = f"{one.score:g}" if one.score is not None else "no score"
+        why = "" if one.status == "ok" else f"{one.status} {one.error_class or ''}".strip()
         yield Text.assemble(
             (printable(f"▸ {who}"), "cyan"), (f"  {score}", "bold"), (printable(f"  {why}") if why else "", "yellow")
         )
-        if in_full and judgement["judge_output"]:
-            yield _body(judgement["judge_output"])
+        if in_full and one.judge_output:
+            yield _body(one.judge_output)
 
 
 def _title(text: str, detail: str = "") -> Text:

@@ -8,25 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pydantic import TypeAdapter
-
 from shaberi_dagster.show.text import csv_text, json_safe
-
-_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
-
-
-def plain(value: Any) -> Any:
-    """Return models, dataclasses and all within them as mappings and lists."""
-    return _ANYTHING.dump_python(value, mode="json")
 
 
 def as_json(data: Any) -> str:
-    """Write a document of plain data; numbers that are none are null."""
+    """One document of plain data; numbers that are none are null."""
     return json_safe(json.dumps(_finite(data), ensure_ascii=False, indent=2, allow_nan=False)) + "\n"
 
 
 def as_csv(records: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
-    """Write a rectangular table.
+    """One rectangular table.
 
     Args:
         records: One per line. What a record does not have, and None, is empty.

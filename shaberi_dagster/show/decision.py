@@ -1,11 +1,12 @@
-"""A decision between models, as it is shown."""
+"""How a decision between models is shown."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from shaberi_dagster.reports.decision import DecisionReport
-from shaberi_dagster.reports.figures import counted, signed_interval
-from shaberi_dagster.reports.report import NOTHING, Block, Column, Heading, Result, Row, Sentences, Table, number, text
+from shaberi_dagster.reports.decision import DecisionReport, StoredLook
+from shaberi_dagster.reports.figures import counted, decimals, percent, signed
+from shaberi_dagster.reports.report import Block, Column, Heading, Result, Sentences, Table, number, table_of, text
 from shaberi_dagster.statistics.intervals import Interval
 
 _OPEN = "open"
@@ -19,11 +20,19 @@ def decision_result(report: DecisionReport, full: Sequence[str] = ()) -> Result:
         full: The commands that evaluate the candidates in full.
     """
     own = report.decision
+    looks = [
+        text("A", lambda look: look.a),
+        text("B", lambda look: look.b),
+        number("asked", lambda look: f"{look.n_asked} of {own['n_questions']}"),
+        number("A - B", lambda look: signed(look.estimate)),
+        number("interval", _interval),
+        text("decided", _in_words),
+    ]
     outside, notes = list(_outside(own)), list(_notes(own))
     said: list[Block] = [
         Heading(report.verdict, f"decision {own['decision_id']}"),
         Sentences([f"{own['reason']}."] if own["reason"] else [], "warning"),
-        _PAIRS.of([{**look, "n_questions": own["n_questions"]} for look in report.last_looks]),
+        table_of(report.last_looks, looks),
         Sentences(outside, "warning"),
         Sentences(list(_sentences(report, full))),
         *([_REPLAYED.of(report.calibration)] if report.calibration else []),
@@ -35,42 +44,22 @@ def decision_result(report: DecisionReport, full: Sequence[str] = ()) -> Result:
         "questions_saved": report.n_saved,
         "calls_saved": report.calls_saved,
         "cost_saved_usd": report.cost_saved_usd,
-        "pairs": report.last_looks,
-        "curve": report.curve,
+        "pairs": [asdict(look) for look in report.last_looks],
+        "curve": [asdict(look) for look in report.curve],
         "calibration": report.calibration,
         "full_evaluation": list(full),
         "notes": [*outside, *notes],
     }
-    return Result(said, [{"decision_id": own["decision_id"], **look} for look in report.curve], document)
+    return Result(said, [{"decision_id": own["decision_id"]} | asdict(look) for look in report.curve], document)
 
 
-def _interval(look: Row) -> str:
-    return NOTHING if look["lower"] is None else signed_interval(Interval(look["lower"], look["upper"]))
-
-
-def _in_words(look: Row) -> str:
-    if look["verdict"] in {"A", "B"}:
-        return f"{look['verdict']} is better"
-    return _OPEN if look["verdict"] == _OPEN else "equal within the margin"
-
-
-_PAIRS = Table(
-    [
-        text("A", "a"),
-        text("B", "b"),
-        number("asked", lambda look: f"{look['n_asked']} of {look['n_questions']}"),
-        number("A - B", "estimate", form="{:+.2f}"),
-        number("interval", _interval),
-        text("decided", _in_words),
-    ]
-)
 _REPLAYED = Table(
     [
         Column("replayed pairs", "class"),
         Column("n", "n_pairs"),
-        number("questions", "class_mean_questions", form="{:.2f}"),
-        number("wrong", "share_wrong", form="{:.1%}"),
-        number("equal", "share_equal", form="{:.1%}"),
+        number("questions", lambda row: decimals(row["class_mean_questions"])),
+        number("wrong", lambda row: percent(row["share_wrong"])),
+        number("equal", lambda row: percent(row["share_equal"])),
     ]
 )
 
@@ -117,3 +106,16 @@ def _notes(own: Mapping[str, Any]) -> Iterator[str]:
             f"{own['n_history']} models by {judges} does not suffice to calibrate a bolder one."
         )
     yield "What was asked is a partial run: it is in no leaderboard, and a full evaluation pays only for the rest."
+
+
+def _interval(look: StoredLook) -> str:
+    if look.lower is None or look.upper is None:
+        return "-"
+    ends = Interval(look.lower, look.upper)
+    return f"{signed(ends.lower)} to {signed(ends.upper)}"
+
+
+def _in_words(look: StoredLook) -> str:
+    if look.verdict in {"A", "B"}:
+        return f"{look.verdict} is better"
+    return _OPEN if look.verdict == _OPEN else "equal within the margin"

@@ -1,238 +1,398 @@
-"""The report on several samples and their consensus, as it is shown."""
+"""How the report on several samples and their consensus is shown."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from shaberi_dagster.reports.ensemble import SAMPLES, Findings, QuickReport
-from shaberi_dagster.reports.figures import counted, p_value, percent_range, points, points_range
+from shaberi_dagster.reports.ensemble import (
+    SAMPLES,
+    Against,
+    BenchmarkReport,
+    MeanResult,
+    Oracle,
+    Pair,
+    QuickReport,
+    StrategyResult,
+)
+from shaberi_dagster.reports.figures import (
+    counted,
+    p_value,
+    percent,
+    percent_range,
+    points,
+    points_range,
+)
 from shaberi_dagster.reports.gate import GateReport
-from shaberi_dagster.reports.report import NOTHING, Block, Heading, Result, Row, Sentences, Table, number, text
-from shaberi_dagster.runs.spec import SINGLE
-from shaberi_dagster.show.data import plain
+from shaberi_dagster.reports.report import NOTHING, Block, Document, Heading, Sentences, Table, number, table_of, text
+from shaberi_dagster.runs.spec import SINGLE, BenchmarkSpec
 from shaberi_dagster.show.gate import gate_result
 from shaberi_dagster.show.score_tables import left_out, strategy_blocks
 
-Name = Callable[[str], str]
-"""A way to write names and other texts of unknown origin in a sentence."""
-_POOLED, _MEAN = "pooled", "mean"
+FORMAT = "shaberi-quick-eval/1"
+POLICY = "A failure or an abstention counts as wrong in accuracy; accuracy_scored leaves both out."
+_POOLED = "pooled"
 
 
-def ensemble_result(report: QuickReport, gate: GateReport | None = None) -> Result:
-    """Say what each strategy gains, then the tables that this rests on; at the end what a gate found.
+@dataclass(frozen=True)
+class EnsembleDocument(Document):
+    """A report, with what a gate found if there is one, in each of the formats.
 
-    docs/schemas/quick-eval.schema.json describes the document.
+    Attributes:
+        report: The report.
+        gate: The gate's.
     """
-    of_gate = gate_result(gate) if gate else None
-    gains = [
-        f"{strategy}: {gained}." for strategy in report.strategies if (gained := gain(report.overall.pooled, strategy))
-    ]
-    said: list[Block] = [
-        Heading(report.model, report.run_tag),
-        Sentences(gains),
-        Sentences([*making(report), *_contents(report)], "note"),
-        *(_graded(report) if report.benchmarks else ()),
-        *strategy_blocks(report.judged),
-        *(of_gate.said if of_gate else ()),
-    ]
-    return Result(said, document=plain(report) | {"gate": of_gate.document if of_gate else None})
+
+    report: QuickReport
+    gate: GateReport | None = None
+
+    def blocks(self, width: int | None) -> Iterable[Block]:
+        """A sentence for each strategy, then the tables that it rests on; at the end the gate."""
+        report = self.report
+        yield Heading(report.spec.model, report.spec.run_tag)
+        if sentences := [
+            f"{one.strategy}: {said}." for one in report.pooled.results if (said := gain(report.pooled, one.strategy))
+        ]:
+            yield Sentences(sentences)
+        yield Sentences(list(_about(report)), "note")
+        if report.benchmarks:
+            yield from _graded(report)
+        if report.judged:
+            yield from strategy_blocks(report.judged)
+        if self.gate:
+            yield from gate_result(self.gate).blocks(width)
+
+    def records(self) -> Iterable[Mapping[str, Any]]:
+        """One line a benchmark and strategy."""
+        for one in self.report.benchmarks:
+            for result in one.results:
+                yield {"benchmark": one.benchmark, "question_set": one.question_set} | _flat(result)
+
+    def data(self) -> Mapping[str, Any]:
+        """Everything; `docs/schemas/quick-eval.schema.json` says what it is."""
+        report = self.report
+        spec, settings, graders = report.spec, _settings(report), _graders(report)
+        return {
+            "format": FORMAT,
+            "run_id": spec.run_id,
+            "model": spec.model,
+            "run_tag": spec.run_tag,
+            "status": report.status,
+            "policy": POLICY,
+            "settings": {
+                "ensemble": len(settings.shared),
+                "members": spec.sampled_models,
+                "single": settings.single,
+                "consensus_model": spec.consensus_model,
+                "judge_model": graders[0] if graders else None,
+                "base_url": spec.endpoint.base_url if spec.endpoint else spec.origin,
+            },
+            "calls_made": dict(report.calls_made),
+            "benchmarks": [_benchmark_data(report, one) for one in report.benchmarks],
+            "overall": {
+                "benchmarks": [one.benchmark for one in report.benchmarks],
+                "pooled": _facts_data(report.pooled),
+                "mean_of_benchmarks": [asdict(one) for one in report.means],
+            },
+            "judged": [asdict(one) for one in report.judged],
+            "gate": gate_result(self.gate).document if self.gate else None,
+        }
+
+
+def _settings(report: QuickReport) -> BenchmarkSpec:
+    """How the samples of its benchmarks were made; a run may have others that were made otherwise."""
+    return report.spec.benchmarks[report.names[0]]
+
+
+def _graders(report: QuickReport) -> list[str]:
+    """Who decides what rules cannot tell."""
+    names = dict.fromkeys(
+        name for one in report.benchmarks for name in report.spec.benchmarks[one.benchmark or ""].judges
+    )
+    return list(dict.fromkeys(judge.name for name in names if (judge := report.spec.judge(name))))
+
+
+def _benchmark_data(report: QuickReport, one: BenchmarkReport) -> dict[str, Any]:
+    assert one.benchmark is not None  # noqa: S101 - only all together have no name
+    settings = report.spec.benchmarks[one.benchmark]
+    return {
+        "benchmark": one.benchmark,
+        "question_set": one.question_set,
+        "question_set_sha256": one.question_set_sha256,
+        "n_questions": report.spec.n_questions(one.benchmark),
+        "sample": settings.sample.model_dump() if settings.sample else None,
+        "temperature": None if "temperature" in report.not_sent else settings.temperature,
+        "max_tokens": None if "max_tokens" in report.not_sent else settings.max_tokens,
+        "prompt_hash": settings.prompt_hash,
+        "judge": one.judge,
+        **_facts_data(one),
+    }
+
+
+def _facts_data(report: BenchmarkReport) -> dict[str, Any]:
+    return {
+        "results": [asdict(one) for one in report.results],
+        "against": [asdict(one) for one in report.against],
+        "members": [asdict(one) for one in report.members],
+        "oracle": asdict(report.oracle) if report.oracle else None,
+        "agreement": [asdict(one) for one in report.agreement],
+        "complementarity": [asdict(one) for one in report.pairs],
+    }
+
+
+def _flat(result: StrategyResult) -> dict[str, Any]:
+    """A result with the ends of its intervals in columns of their own."""
+    flat: dict[str, Any] = {}
+    for name, value in asdict(result).items():
+        ends = value if isinstance(value, dict) else None
+        flat |= {f"{name}_{end}": bound for end, bound in ends.items()} if ends else {name: value}
+    return flat
 
 
 # --- sentences -------------------------------------------------------------------------------------------------------
 
 
-def gain(findings: Findings, strategy: str, name: Name = str) -> str | None:
-    """Say what a strategy gains over the samples that it is made of, what it costs, and what would settle it.
+def gain(part: Any, strategy: str) -> str | None:
+    """What a strategy gains over the samples that it is made of, what it costs, and what would settle it.
+
+    Args:
+        part: A `BenchmarkReport`, or what its JSON has.
+        strategy: One of its strategies.
 
     Returns:
         A sentence without the strategy's name and without a full stop; None if there is nothing to compare.
     """
-    compared = [pair for pair in findings.against if pair.reference == SAMPLES]
-    against = next((pair for pair in compared if pair.strategy == strategy), None)
-    if against is None:
+    compared = [one for one in part.against if one.reference == SAMPLES]
+    one = next((one for one in compared if one.strategy == strategy), None)
+    if one is None:
         return None
-    if against.difference is None:
+    if one.difference is None:
         return "no question has both an answer of it and a sample"
-    difference = f"{points(against.difference)} points"
     adjusted = f" adjusted for {len(compared)} strategies" if len(compared) > 1 else ""
-    within = f" ({points_range(against.interval)}; p {p_value(against.adjusted_p_value)}{adjusted})"
-    if against.why_withheld:
-        parts = [f"no verdict: {difference}{within}, but {name(against.why_withheld)}"]
-    elif against.n_more == 0:
-        parts = [f"{difference} {'over' if against.difference > 0 else 'against'} the mean of its samples{within}"]
+    within = f" ({points_range(one.interval)}; p {p_value(one.adjusted_p_value)}{adjusted})"
+    if one.why_withheld:
+        parts = [f"no verdict: {points(one.difference)} points{within}, but {one.why_withheld}"]
+    elif one.n_more == 0:
+        found = f"{points(one.difference)} points {'over' if one.difference > 0 else 'against'} the mean of its samples"
+        parts = [found + within]
     else:
-        parts = [f"no difference to the mean of its samples is shown: {difference}{within}"]
-        if against.n_more:
-            parts.append(f"about {counted(against.n_more, 'more question')} would settle one of this size")
-    return "; ".join([*parts, *_extra(findings, strategy), *left_out(against)])
+        parts = [f"no difference to the mean of its samples is shown: {points(one.difference)} points{within}"]
+        if one.n_more:
+            parts.append(f"about {counted(one.n_more, 'more question')} would settle one of this size")
+    return "; ".join([*parts, *_extra(part, strategy), *left_out(one)])
 
 
-def _extra(findings: Findings, strategy: str) -> Iterator[str]:
-    """Say what a strategy takes beyond the single answer, with its samples."""
-    if not {strategy, SINGLE, SAMPLES} <= {result.strategy for result in findings.results}:
+def _extra(part: Any, strategy: str) -> Iterator[str]:
+    """What it takes beyond the single answer, with its samples."""
+    found = {one.strategy: one for one in part.results}
+    if not {strategy, SINGLE, SAMPLES} <= found.keys():
         return
-    single, all_calls = findings.effort(SINGLE), findings.effort(strategy, SAMPLES)
-    extra = f"{all_calls.calls - single.calls:+.1f} calls"
-    if all_calls.cost_usd is not None and single.cost_usd is not None:
-        extra += f" and US$ {all_calls.cost_usd - single.cost_usd:+.2g}{'+' * all_calls.partly}"
+    single, parts, n = found[SINGLE], (found[strategy], found[SAMPLES]), found[SINGLE].n_planned
+    extra = f"{(sum(one.calls for one in parts) - single.calls) / n:+.1f} calls"
+    costs = [one.cost_usd for one in parts if one.cost_usd is not None]
+    if costs and single.cost_usd is not None:
+        partly = "+" * any(one.calls_without_cost for one in parts)
+        extra += f" and US$ {(sum(costs) - single.cost_usd) / n:+.2g}{partly}"
     yield f"{extra} a question beyond one answer"
 
 
-def making(report: QuickReport, name: Name = str) -> Iterator[str]:
-    """Say how samples, consensus and verdicts were made."""
-    settings = report.settings
-    members = ", ".join(map(name, dict.fromkeys(settings.members)))
+def _about(report: QuickReport) -> Iterator[str]:
+    spec, settings = report.spec, _settings(report)
+    members = ", ".join(dict.fromkeys(spec.sampled_models))
     yield (
-        f"{settings.ensemble} shared samples of {members}; the single answer is "
+        f"{len(settings.shared)} shared samples of {members}; the single answer is "
         f"{'a sample of its own' if settings.single == 'own' else 'the first of them'}; "
-        f"consensus by {name(settings.consensus_model)}."
+        f"consensus by {spec.consensus_model}."
     )
     if report.benchmarks:
-        graders = ", ".join(map(name, report.graders))
+        graders = ", ".join(_graders(report))
         yield f"Graded by rules{f', and by {graders} what they cannot tell' if graders else ' alone'}."
-
-
-def _contents(report: QuickReport) -> Iterator[str]:
-    sets = [*(part.question_set for part in report.benchmarks), *(score.question_set for score in report.judged)]
-    yield f"Question sets: {', '.join(dict.fromkeys(sets))}."
+    graded_sets = [one.question_set or "" for one in report.benchmarks]
+    sets = dict.fromkeys([*graded_sets, *(one.question_set for one in report.judged)])
+    yield f"Question sets: {', '.join(sets)}."
     made = ", ".join(f"{n:,} {stage}" for stage, n in report.calls_made.items() if n)
     yield f"Calls made now: {made or 'none'}; everything else was there."
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
 
-_ACCURACY = (number("accuracy", form="{:.1%}"), number("95 % CI", lambda row: percent_range(row["interval"])))
-_RIGHT = number("right", lambda row: f"{row['n_correct']}/{row['n_planned']}" if "n_correct" in row else "")
-_ACCURACIES = Table(
-    [
-        text("benchmark"),
-        text("strategy"),
-        *_ACCURACY,
-        _RIGHT,
-        number("scored only", "accuracy_scored", form="{:.1%}", optional=True),
-        number("failed", "n_failed"),
-        number(("exclu-", "ded"), "n_excluded"),
-    ],
-    notes=["A failure or an abstention counts as wrong in the accuracy; scored only: without both."],
-)
-_DIFFERENCES = Table(
-    [
-        text("benchmark"),
-        text("strategy"),
-        text("against", "reference", folds=True),
-        number("n", "n_questions"),
-        number("left out", lambda row: str(row["n_only_strategy"] + row["n_only_reference"]), optional=True),
-        number("+/-", lambda row: points(row["difference"])),
-        number("95 % CI", lambda row: points_range(row["interval"])),
-        number("p", lambda row: p_value(row["p_value"]), optional=True),
-        number("Holm p", lambda row: p_value(row["adjusted_p_value"])),
-        number(("more", "questions"), "n_more"),
-    ],
-    notes=["samples: the mean of all shared samples, less noisy than one answer. n: questions to which both have one."],
-)
-
-
-def _cost(row: Row) -> str:
-    return NOTHING if row["cost_usd"] is None else f"{row['cost_usd']:,.2g}{'+' * row['partly']}"
-
-
-EFFORT = {
-    "calls": number("calls", form="{:,.1f}"),
-    "tokens": number("tokens", form="{:,.0f}"),
-    "seconds": number("s", "seconds", form="{:,.1f}"),
-    "cost_usd": number("US$", _cost),
-}
-"""The columns of an `Effort`, by its fields."""
-_EFFORTS = Table(
-    [text("per question", "benchmark"), text("strategy"), *EFFORT.values()],
-    notes=["Of the strategy alone: its samples come on top. +: not all calls have a cost."],
-)
-_MEMBERS = Table(
-    [text("benchmark"), text("member", "model", folds=True), *_ACCURACY, _RIGHT, number("failed", "n_failed")]
-)
-_ORACLES = Table(
-    [
-        text("benchmark"),
-        number("oracle", "accuracy", form="{:.1%}"),
-        _ACCURACY[1],
-        number("any right", "n_any_correct"),
-        number("all right", "n_all_correct"),
-        number("questions", "n_questions"),
-        number("samples", "n_samples"),
-    ]
-)
-_AGREEMENT = Table(
-    [
-        text("agreement", lambda row: f"up to {row['agreement']:.0%}" if row["agreement"] else "none read"),
-        *_ACCURACY,
-        number("right", "n_correct"),
-        number("questions", "n_questions"),
-    ]
-)
-_PAIRS = Table(
-    [
-        text("A", "a", folds=True),
-        text("B", "b", folds=True),
-        number("both", "n_both"),
-        number("only A", "n_only_a"),
-        number("only B", "n_only_b"),
-        number("neither", "n_neither"),
-    ]
-)
-
 
 def _graded(report: QuickReport) -> Iterator[Block]:
-    """Show the benchmarks that rules grade, each and all together."""
-    pooled = report.overall.pooled
-    parts: dict[str, Findings] = {part.benchmark: part for part in report.benchmarks}
-    if len(parts) > 1:
-        parts[_POOLED] = pooled
-    yield _accuracies(report, parts)
-    n_strategies = sum(pair.reference == SAMPLES for pair in pooled.against)
-    strategies = "1 strategy" if n_strategies == 1 else f"{n_strategies} strategies"
-    notes = [
-        *_DIFFERENCES.notes,
-        f"Sign-flip test and its interval, by question; Holm p: adjusted for {strategies}.",
-        "more questions: about how many show a difference of this size 8 times of 10.",
-        *(["The best member was found by the same questions, which flatters it."] if pooled.members else []),
-    ]
-    yield replace(_DIFFERENCES, notes=notes).of(_rows(parts, lambda part: map(vars, part.against)))
-    yield _EFFORTS.of(_rows(parts, _efforts))
-    if pooled.members:
+    several = len(report.benchmarks) > 1
+    parts = [*report.benchmarks, *([report.pooled] if several else [])]
+    yield _accuracies(parts, report.means if several else ())
+    yield _differences(parts)
+    yield _effort(parts)
+    if report.pooled.members:
         yield Heading("Members", "by their shared samples; strategies are compared with the best")
-        yield _MEMBERS.of(_rows(parts, lambda part: part.members))
+        yield _members(parts)
     yield Heading("Oracle", "at least one shared sample is right")
-    yield _ORACLES.of(_rows(parts, lambda part: [vars(part.oracle)] if part.oracle else []))
-    if pooled.agreement:
+    yield _oracles([(_name(part), part.oracle) for part in parts if part.oracle])
+    if report.pooled.agreement:
         yield Heading("Agreement", "the most frequent answer of the samples, by the share that gives it")
-        yield _AGREEMENT.of(pooled.agreement)
+        yield _agreement(report.pooled)
     for kind, title in (("strategy", "Strategies in pairs"), ("member", "Members in pairs")):
-        if pairs := [pair for pair in pooled.complementarity if pair["kind"] == kind]:
-            pairs.sort(key=lambda pair: (SINGLE not in {pair["a"], pair["b"]}, pair["a"], pair["b"]))
+        if pairs := [one for one in report.pooled.pairs if one.kind == kind]:
             yield Heading(title, "questions that both, one, or neither gets right")
-            yield _PAIRS.of(pairs)
+            yield _pairs(pairs)
 
 
-def _rows(parts: Mapping[str, Findings], rows_of: Callable[[Findings], Iterable[Row]]) -> Sequence[Row]:
-    """Make rows of findings, with the benchmark's name."""
-    return [{"benchmark": name, **row} for name, part in parts.items() for row in rows_of(part)]
+def _name(part: BenchmarkReport) -> str:
+    return part.benchmark or _POOLED
 
 
-def _efforts(findings: Findings) -> Iterable[Row]:
-    return ({"strategy": name, **vars(findings.effort(name))} for name in (part.strategy for part in findings.results))
+def _against(part: BenchmarkReport, reference: str) -> list[Against]:
+    return [one for one in part.against if one.reference == reference]
 
 
-def _accuracies(report: QuickReport, parts: Mapping[str, Findings]) -> Table:
-    rows, notes = _rows(parts, lambda part: map(vars, part.results)), [*_ACCURACIES.notes]
-    if _POOLED in parts:
-        counts = dict.fromkeys(("accuracy_scored", "n_failed", "n_excluded"), "")
-        rows = [*rows, *({"benchmark": _MEAN} | vars(mean) | counts for mean in report.overall.mean_of_benchmarks)]
+def _accuracies(parts: Sequence[BenchmarkReport], means: Sequence[MeanResult]) -> Table:
+    rows: list[tuple[str, StrategyResult | MeanResult]] = [(_name(part), one) for part in parts for one in part.results]
+    rows += [("mean", one) for one in means]
+    notes = ["A failure or an abstention counts as wrong in the accuracy; scored only: without both."]
+    if means:
         notes.append(
-            f"pooled: over the questions of all {len(report.benchmarks)} benchmarks; mean: of the benchmarks, each "
-            "with the same weight."
+            f"pooled: over the questions of all {len(parts) - 1} benchmarks; mean: of the benchmarks, each with the "
+            "same weight."
         )
-    if unreadable := sum(result.n_unreadable for result in report.overall.pooled.results):
+    unreadable = sum(one.n_unreadable for part in parts if part.benchmark for one in part.results)
+    if unreadable:
         notes.append(
             f"{counted(unreadable, 'answer')} of those that failed got a verdict of the grading model that could not "
             "be read."
         )
-    return replace(_ACCURACIES, notes=notes).of(rows)
+
+    def count(name: str) -> Any:
+        return lambda row: str(getattr(row[1], name)) if isinstance(row[1], StrategyResult) else ""
+
+    def right(row: tuple[str, StrategyResult | MeanResult]) -> str:
+        return f"{row[1].n_correct}/{row[1].n_planned}" if isinstance(row[1], StrategyResult) else ""
+
+    def scored(row: tuple[str, StrategyResult | MeanResult]) -> str:
+        return percent(row[1].accuracy_scored) if isinstance(row[1], StrategyResult) else ""
+
+    columns = [
+        text("benchmark", lambda row: row[0]),
+        text("strategy", lambda row: row[1].strategy),
+        number("accuracy", lambda row: percent(row[1].accuracy)),
+        number("95 % CI", lambda row: percent_range(row[1].interval)),
+        number("right", right),
+        number("scored only", scored, optional=True),
+        number("failed", count("n_failed")),
+        number(("exclu-", "ded"), count("n_excluded")),
+    ]
+    return table_of(rows, columns, notes=notes)
+
+
+def _differences(parts: Sequence[BenchmarkReport]) -> Table:
+    rows = [(_name(part), one) for part in parts for one in part.against]
+    columns = [
+        text("benchmark", lambda row: row[0]),
+        text("strategy", lambda row: row[1].strategy),
+        text("against", lambda row: row[1].reference, folds=True),
+        number("n", lambda row: str(row[1].n_questions)),
+        number("left out", lambda row: str(row[1].n_only_strategy + row[1].n_only_reference), optional=True),
+        number("+/-", lambda row: points(row[1].difference)),
+        number("95 % CI", lambda row: points_range(row[1].interval)),
+        number("p", lambda row: p_value(row[1].p_value), optional=True),
+        number("Holm p", lambda row: p_value(row[1].adjusted_p_value)),
+        number(("more", "questions"), _more),
+    ]
+    levels = len(_against(parts[-1], SAMPLES))
+    strategies = "1 strategy" if levels == 1 else f"{levels} strategies"
+    notes = [
+        "samples: the mean of all shared samples, less noisy than one answer. n: questions to which both have one.",
+        f"Sign-flip test and its interval, by question; Holm p: adjusted for {strategies}.",
+        "more questions: about how many show a difference of this size 8 times of 10.",
+    ]
+    if any(part.members for part in parts):
+        notes.append("The best member was found by the same questions, which flatters it.")
+    return table_of(rows, columns, notes=notes)
+
+
+def _more(row: tuple[str, Against]) -> str:
+    return NOTHING if row[1].n_more is None else f"{row[1].n_more:,}"
+
+
+def _effort(parts: Sequence[BenchmarkReport]) -> Table:
+    rows = [(part, one) for part in parts for one in part.results]
+
+    def per(row: tuple[BenchmarkReport, StrategyResult], value: float | None, form: str) -> str:
+        n = row[0].oracle.n_questions if row[0].oracle else row[1].n_planned
+        return NOTHING if value is None else f"{value / n:{form}}"
+
+    def tokens(row: tuple[BenchmarkReport, StrategyResult]) -> str:
+        known = [one for one in (row[1].prompt_tokens, row[1].completion_tokens) if one is not None]
+        return per(row, sum(known) if known else None, ",.0f")
+
+    def cost(row: tuple[BenchmarkReport, StrategyResult]) -> str:
+        partly = "+" * bool(row[1].calls_without_cost and row[1].cost_usd is not None)
+        return per(row, row[1].cost_usd, ".2g") + partly
+
+    columns = [
+        text("per question", lambda row: _name(row[0])),
+        text("strategy", lambda row: row[1].strategy),
+        number("calls", lambda row: per(row, row[1].calls, ".1f")),
+        number("tokens", tokens),
+        number("s", lambda row: per(row, row[1].seconds, ".1f")),
+        number("US$", cost),
+    ]
+    return table_of(
+        rows, columns, notes=["Of the strategy alone: its samples come on top. +: not all calls have a cost."]
+    )
+
+
+def _members(parts: Sequence[BenchmarkReport]) -> Table:
+    rows = [(_name(part), one) for part in parts for one in part.members]
+    columns = [
+        text("benchmark", lambda row: row[0]),
+        text("member", lambda row: row[1].model, folds=True),
+        number("accuracy", lambda row: percent(row[1].accuracy)),
+        number("95 % CI", lambda row: percent_range(row[1].interval)),
+        number("right", lambda row: f"{row[1].n_correct}/{row[1].n_planned}"),
+        number("failed", lambda row: str(row[1].n_failed)),
+    ]
+    return table_of(rows, columns)
+
+
+def _oracles(rows: Sequence[tuple[str, Oracle]]) -> Table:
+    columns = [
+        text("benchmark", lambda row: row[0]),
+        number("oracle", lambda row: percent(row[1].accuracy)),
+        number("95 % CI", lambda row: percent_range(row[1].interval)),
+        number("any right", lambda row: str(row[1].n_any_correct)),
+        number("all right", lambda row: str(row[1].n_all_correct)),
+        number("questions", lambda row: str(row[1].n_questions)),
+        number("samples", lambda row: str(row[1].n_samples)),
+    ]
+    return table_of(rows, columns)
+
+
+def _agreement(part: BenchmarkReport) -> Table:
+    columns = [
+        text("agreement", lambda one: f"up to {one.agreement:.0%}" if one.agreement else "none read"),
+        number("accuracy", lambda one: percent(one.accuracy)),
+        number("95 % CI", lambda one: percent_range(one.interval)),
+        number("right", lambda one: str(one.n_correct)),
+        number("questions", lambda one: str(one.n_questions)),
+    ]
+    return table_of(part.agreement, columns)
+
+
+def _pairs(pairs: Sequence[Pair]) -> Table:
+    columns = [
+        text("A", lambda one: one.a, folds=True),
+        text("B", lambda one: one.b, folds=True),
+        *(
+            number(title, _count_of(name))
+            for title, name in (
+                ("both", "n_both"),
+                ("only A", "n_only_a"),
+                ("only B", "n_only_b"),
+                ("neither", "n_neither"),
+            )
+        ),
+    ]
+    return table_of(sorted(pairs, key=lambda one: (SINGLE not in {one.a, one.b}, one.a, one.b)), columns)
+
+
+def _count_of(name: str) -> Any:
+    return lambda one: str(getattr(one, name))

@@ -29,7 +29,7 @@ _THOUSANDS_FROM, _MILLIONS_FROM = 10_000, 999_950
 
 
 def reporter_for(stream: TextIO) -> Reporter:
-    """Return a live display if the stream is a terminal that can show one, else plain lines.
+    """A live display if the stream is a terminal that can show one, else plain lines.
 
     Both write to where the stream leads now: Dagster points the descriptor to a file of its own while it works.
 
@@ -43,7 +43,7 @@ def reporter_for(stream: TextIO) -> Reporter:
 
 
 def _kept(stream: TextIO) -> TextIO:
-    """Return the same file or terminal by a descriptor of its own; the stream itself if it has none."""
+    """The same file or terminal by a descriptor of its own; the stream itself if it has none."""
     try:
         descriptor = os.dup(stream.fileno())
     except UnsupportedOperation:
@@ -137,7 +137,7 @@ class LiveReporter:
 
 
 def _hidden(lines: list[StageProgress], room: int) -> set[int]:
-    """Find the oldest finished lines, as many as do not fit."""
+    """The oldest finished lines, as many as do not fit."""
     finished = [id(line) for line in lines if line.done >= line.total]
     return set(finished[: max(len(lines) - room, 0)])
 
@@ -147,7 +147,7 @@ def _name(line: StageProgress) -> str:
 
 
 def _short_name(line: StageProgress, width: int) -> str:
-    """Write the name in `width` columns; a label loses its beginning, since names of models differ at the end."""
+    """The name in `width` columns; a label loses its beginning, since names of models differ at the end."""
     name, label = _name(line), printable(line.label)
     if width_of(name) <= width or not label:
         return truncate(name, width)
@@ -183,7 +183,7 @@ def _style(title: str, line: StageProgress) -> str:
 
 
 def _eta(line: StageProgress, elapsed: float) -> str:
-    """Write the time left at the average speed of the items that needed calls; the time taken when all is done."""
+    """Time left at the average speed of the items that needed calls; the time taken when all is done."""
     if line.done >= line.total:
         return f"in {duration(elapsed)}"
     fresh = line.done - line.reused
@@ -191,7 +191,7 @@ def _eta(line: StageProgress, elapsed: float) -> str:
 
 
 def _count(number: int) -> str:
-    """Write a number exactly up to 9,999, then with three digits or more: `62.2k`, `1.23M`."""
+    """Exact up to 9,999, then with three digits or more: `62.2k`, `1.23M`."""
     if number < _THOUSANDS_FROM:
         return f"{number:,}"
     return f"{number / 1e3:.1f}k" if number < _MILLIONS_FROM else f"{number / 1e6:.2f}M"

@@ -1,56 +1,35 @@
-"""Blocks as Markdown, whose source is readable as well, and tables for a comment on GitHub."""
+"""Blocks as Markdown, whose source is readable as well."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 
-from shaberi_dagster.reports.report import Block, Cell, Column, Heading, Sentences, Table
-from shaberi_dagster.show.text import markdown_text, pad, printable, truncate, width_of
-
-_NAME_WIDTH = 60
-# Inside a code span and a table cell two characters still mean something.
-_CODE_SUBSTITUTES = str.maketrans({"`": "ˋ", "|": "¦"})
-
-
-class Markdown(str):
-    """A text that is Markdown already: nothing in it is escaped."""
-
-    __slots__ = ()
+from shaberi_dagster.reports.report import Block, Cell, Heading, Sentences
+from shaberi_dagster.show.text import markdown_text, pad, width_of
 
 
 def as_markdown(blocks: Iterable[Block]) -> str:
-    """Return Markdown in which no name means something."""
+    """Markdown in which no name means something."""
     return "\n".join(map(_block, blocks))
 
 
-def code(text: str, width: int = _NAME_WIDTH) -> Markdown:
-    """Return a text of unknown origin as a code span on one line, for a table as well."""
-    shown = truncate(printable(text.replace("\n", " ")).translate(_CODE_SUBSTITUTES), width).strip()
-    return Markdown(f"`{shown or '?'}`")
+def markdown_table(titles: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int]) -> str:
+    """A table with aligned columns.
 
-
-def comment_table(table: Table) -> str:
-    """Return a table for a comment on GitHub, without blanks that only align it.
-
-    Texts stand in code spans, where nothing is markup, a link or a mention.
+    Args:
+        titles: One per column.
+        rows: As many cells each.
+        left: Places of the columns that are aligned on the left; the others are numbers.
     """
-    columns = table.columns
-    lines = [
-        [_inline(column.title) for column in columns],
-        [":--" if column.left else "--:" for column in columns],
-        *zip(*([_in_code(cell, column) for cell in column.cells] for column in columns), strict=True),
+    lines = [[markdown_text(cell) for cell in line] for line in (titles, *rows)]
+    widths = [max(3, *map(width_of, column)) for column in zip(*lines, strict=True)]
+    rule = ["-" * width if index in left else "-" * (width - 1) + ":" for index, width in enumerate(widths)]
+    padded = [
+        [
+            pad(cell, width, "left" if index in left else "right")
+            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        for line in (lines[0], rule, *lines[1:])
     ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + _notes(table)
-
-
-def _in_code(cell: Cell, column: Column) -> str:
-    lines = (cell,) if isinstance(cell, str) else cell
-    return "<br>".join(
-        code(line) if column.left and line and not isinstance(line, Markdown) else _inline(line) for line in lines
-    )
-
-
-def _inline(cell: Cell) -> str:
-    line = cell if isinstance(cell, str) else " ".join(cell)
-    return line if isinstance(line, Markdown) else markdown_text(line)
+    return "".join(f"| {' | '.join(line)} |\n" for line in padded)
 
 
 def _block(block: Block) -> str:
@@ -58,21 +37,12 @@ def _block(block: Block) -> str:
         return f"**{markdown_text(block.text)}**" + (f" {markdown_text(block.detail)}" if block.detail else "") + "\n"
     if isinstance(block, Sentences):
         return "".join(f"- {markdown_text(line)}\n" for line in block.lines)
-    return _table(block) + _notes(block)
+    columns = [column for column in block.columns if not column.optional]
+    rows = zip(*(map(_cell, column.cells) for column in columns), strict=True)
+    left = [index for index, column in enumerate(columns) if column.left]
+    table = markdown_table([_cell(column.title) for column in columns], list(rows), left)
+    return table + "".join(f"\n{markdown_text(note)}\n" for note in block.notes)
 
 
-def _table(table: Table) -> str:
-    columns = []
-    for column in table.columns:
-        if not column.optional:
-            cells = [_inline(cell) for cell in (column.title, *column.cells)]
-            width = max(3, *map(width_of, cells))
-            rule = "-" * width if column.left else "-" * (width - 1) + ":"
-            columns.append(
-                [pad(cell, width, "left" if column.left else "right") for cell in (cells[0], rule, *cells[1:])]
-            )
-    return "".join(f"| {' | '.join(line)} |\n" for line in zip(*columns, strict=True))
-
-
-def _notes(table: Table) -> str:
-    return "".join(f"\n{_inline(note)}\n" for note in table.notes)
+def _cell(cell: Cell) -> str:
+    return cell if isinstance(cell, str) else " ".join(cell)

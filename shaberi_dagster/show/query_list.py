@@ -7,7 +7,7 @@ from shaberi_dagster.reports.report import Table, table_of, text
 
 
 def query_table() -> Table:
-    """List the views and the named queries with their parameters and the first sentence of their descriptions."""
+    """The views and the named queries with their parameters and the first sentence of their descriptions."""
     added = (file.path for file in VIEWS.added if VIEWS.file(file.name) == file)
     descriptions = {view.name: view.description for view in public_views()}
     descriptions |= {path.stem: describe_sql(path) for path in added}

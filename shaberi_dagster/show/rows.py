@@ -15,13 +15,9 @@ from shaberi_dagster.reports.figures import counted
 from shaberi_dagster.reports.report import Column, Heading, Sentences, Table
 from shaberi_dagster.show.terminal import draw, table_width
 from shaberi_dagster.show.text import json_safe, printable
-from shaberi_dagster.util.lazy import lazy
 
-if TYPE_CHECKING:  # only for Parquet files
+if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
-else:
-    pq = lazy("pyarrow.parquet")
 
 _NARROWEST_TEXT = 8
 _AT_ONCE = 10_000
@@ -47,10 +43,7 @@ class QueryRows:
     def of(cls, result: duckdb.DuckDBPyConnection, most: int | None = None) -> "QueryRows":
         """The rows of a statement that was run; not more than so many, the rest being counted."""
         description = result.description or []
-        names, maps = (
-            [column[0] for column in description],
-            [str(column[1]).startswith("MAP(") for column in description],
-        )
+        names, maps = [one[0] for one in description], [str(one[1]).startswith("MAP(") for one in description]
         if most is None:
             return cls(names, result.fetchall(), maps)
         rows, n_left_out = result.fetchmany(most), 0
@@ -60,7 +53,7 @@ class QueryRows:
 
     @property
     def left_out(self) -> str:
-        """The number of rows that are not among these, and the option that shows them."""
+        """How many rows are not among these, and what shows them."""
         return f"{counted(self.n_left_out, 'row')} not shown (--rows)"
 
 
@@ -91,6 +84,8 @@ def write_plan(result: QueryRows, file: IO[str]) -> None:
 
 def write_parquet(rows: "pa.Table", file: IO[bytes]) -> None:
     """Write rows with their types."""
+    import pyarrow.parquet as pq  # noqa: PLC0415  (costs start-up time)
+
     pq.write_table(rows, file)
 
 
@@ -173,7 +168,7 @@ def _write_json(result: QueryRows, file: IO[str]) -> None:
 
 
 def _plain(value: Any) -> float | str:
-    """Convert values that JSON has no type for: decimals to numbers, all else to text."""
+    """What JSON has no type for: decimals as numbers, all else as text."""
     return float(value) if isinstance(value, Decimal) else str(value)
 
 

@@ -5,19 +5,19 @@ from statistics import median
 
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.reports.figures import counted, decimals
-from shaberi_dagster.reports.report import NOTHING, Row
+from shaberi_dagster.reports.report import NOTHING
 from shaberi_dagster.reports.requests import POLICIES
 from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.scores import grouped
+from shaberi_dagster.reports.scores import Replies, Unfinished, grouped
 from shaberi_dagster.show.score_tables import margin
 
 _MOST_UNFINISHED = 10
 
 
 def score_notes(report: ScoreReport) -> Iterator[str]:
-    """Write all notes in full, a sentence each."""
-    present = {row.benchmark for row in report.rows} | {row["benchmark"] for row in report.statistics}
-    scales = [_scale(benchmark) for name, benchmark in report.benchmarks.items() if name in present]
+    """One sentence each, in full."""
+    present = {row.benchmark for row in report.rows} | {row.benchmark for row in report.statistics}
+    scales = [_scale(one) for name, one in report.benchmarks.items() if name in present]
     yield f"Null policy {report.policy}: {POLICIES[report.policy]}."
     yield f"Pass pipeline: {report.pipeline}."
     if scales:
@@ -67,10 +67,12 @@ def _uncertainty_notes(report: ScoreReport) -> Iterator[str]:
 
 
 def notes_line(report: ScoreReport) -> str:
-    """Say how many notes there are beside the scores; empty when there are none."""
-    runs = {(part["model"], part["run_tag"]) for part in report.unfinished}
-    of_answers = [rows[0] for _, rows in grouped(report.replies, lambda row: (row["run_id"], row["benchmark"]))]
-    lost = {name: sum(row[f"n_{name}"] for row in of_answers) for name in ("refused", "truncated", "empty")}
+    """How much there is to know beside the scores; empty when there is nothing."""
+    runs = {(one.model, one.run_tag) for one in report.unfinished}
+    lost = {
+        name: sum(getattr(one, f"n_{name}") for one in _of_answers(report))
+        for name in ("refused", "truncated", "empty")
+    }
     said = [
         *([counted(len(report.remarks), "remark")] if report.remarks else []),
         *([f"{counted(len(runs), 'run')} with parts that failed or are missing"] if runs else []),
@@ -79,26 +81,24 @@ def notes_line(report: ScoreReport) -> str:
     return f"Notes: {'; '.join(said)} (--notes)." if said else ""
 
 
-def _unfinished_notes(unfinished: Sequence[Row]) -> list[str]:
-    """Write a line for each run that has something that is not complete."""
-    runs = grouped(unfinished, lambda part: (part["model"], part["run_tag"]))
+def _of_answers(report: ScoreReport) -> list[Replies]:
+    """What became of answers, once for all judges."""
+    return [own[0] for _, own in grouped(report.replies, lambda one: (one.run_id, one.benchmark))]
+
+
+def _unfinished_notes(unfinished: Sequence[Unfinished]) -> list[str]:
+    """A line for each run that has something that is not complete."""
+    runs = grouped(unfinished, lambda one: (one.model, one.run_tag))
     lines = []
-    for (model, run_tag), of_run in runs[:_MOST_UNFINISHED]:
-        said = []
-        for (benchmark, state), parts in grouped(of_run, lambda part: (part["benchmark"], part["state"])):
-            failures = "; ".join(filter(None, map(failure, parts)))
-            said.append(f"{benchmark} {state}: {failures}" if failures else f"{benchmark} {state}")
-        lines.append(f"Not complete: {model} {run_tag}: {'. '.join(said)}.")
+    for (model, run_tag), own in runs[:_MOST_UNFINISHED]:
+        parts = []
+        for (benchmark, state), ones in grouped(own, lambda one: (one.benchmark, one.state)):
+            failures = "; ".join(filter(None, map(str, ones)))
+            parts.append(f"{benchmark} {state}: {failures}" if failures else f"{benchmark} {state}")
+        lines.append(f"Not complete: {model} {run_tag}: {'. '.join(parts)}.")
     if len(runs) > _MOST_UNFINISHED:
         lines.append(f"Not complete: {len(runs) - _MOST_UNFINISHED} more runs; `shaberi sql failures` tells why.")
     return lines
-
-
-def failure(part: Row) -> str:
-    """Say how much of a part of an unfinished benchmark failed; empty when nothing of it is there."""
-    failed = f"{part['who']}: {part['n_failed']} of {part['n_planned']} failed"
-    named = ", ".join(f"{name} {count}" for name, count in part["classes"].items())
-    return f"{failed} ({named})" if part["who"] else ""
 
 
 def _scale(benchmark: Benchmark) -> str:

@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.reports.figures import (
@@ -15,27 +13,27 @@ from shaberi_dagster.reports.figures import (
     signed,
     signed_interval,
 )
-from shaberi_dagster.reports.report import (
-    NOTHING,
-    Block,
-    Cell,
-    Column,
-    Heading,
-    Row,
-    Table,
-    known,
-    number,
-    table_of,
-    text,
-)
+from shaberi_dagster.reports.report import NOTHING, Block, Cell, Column, Heading, Table, number, table_of, text
 from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.scores import MEAN_OF, OVERALL, RunMean, ScoreRow, benchmark_order, grouped, less
+from shaberi_dagster.reports.scores import (
+    MEAN_OF,
+    OVERALL,
+    JudgeMean,
+    JudgePair,
+    Replies,
+    RunMean,
+    RunStatistic,
+    ScoreRow,
+    benchmark_order,
+    grouped,
+    less,
+)
+from shaberi_dagster.statistics.intervals import Estimate
 
 if TYPE_CHECKING:
     from shaberi_dagster.reports.ensemble import Against, StrategyScore
 
 _FEWEST_FOR_A_MARGIN = 3  # the quantile for two runs is 12.7: ±9 of scores that are a point apart
-_DECIMALS = "{:.2f}"
 _QUESTIONS = ("95 % CI", "over")
 _AGAINST_BEST: Mapping[str, Cell] = {
     "best": "best",
@@ -48,211 +46,142 @@ _PAIRS_TITLE = "Agreement of these judges on all answers of the lake that both s
 
 
 def run_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
-    """Show a line for each benchmark and judge with all counts, and their mean.
+    """A line for each benchmark and judge with all counts: all runs that were asked the same in one table, or each run.
 
     Args:
         report: The scores.
-        several: One table for all runs that were asked the same, not a table for each run.
+        several: One table for all runs.
     """
     for means in report.groups:
         if len(report.groups) > 1 and several:
             yield Heading(f"Asked {'; '.join(means[0].asked)}")
         if several:
-            names = [text("model", lambda line: line.model), text("run tag", lambda line: line.run_tag)]
-            yield _with_bold_means([*names, *_details(report)], means)
+            columns = [_model(), _tag("run tag"), *_details(report)]
+            yield _with_bold_means(columns, [(mean, row) for mean in means for row in (*mean.rows, None)])
             continue
-        for (model, run_tag), of_run in grouped(means, lambda mean: (mean.model, mean.run_tag)):
+        for (model, run_tag), own in grouped(means, lambda mean: (mean.model, mean.run_tag)):
             yield Heading(model, run_tag)
-            yield _with_bold_means(_details(report), of_run)
-
-
-def _with_bold_means(columns: Sequence[Column], means: Sequence[RunMean]) -> Table:
-    lines = [*chain.from_iterable((*mean.rows, mean) for mean in means)]
-    return table_of(lines, columns, bold=[index for index, line in enumerate(lines) if isinstance(line, RunMean)])
+            yield _with_bold_means(_details(report), [(mean, row) for mean in own for row in (*mean.rows, None)])
 
 
 def _details(report: ScoreReport) -> list[Column]:
-    """List the columns of a benchmark's row, which are those of the mean as well."""
-    rows = report.rows
+    """Columns of a benchmark's row, or of the mean's, which has None in its place."""
+    rows, ties = report.rows, report.ties
+
+    def either(of_row: Callable[[ScoreRow], Cell], of_mean: Callable[[RunMean], Cell]) -> Callable[[Any], Cell]:
+        return lambda line: of_mean(line[0]) if line[1] is None else of_row(line[1])
+
     columns = [
-        text("question set", _question_set),
-        text("judge", lambda line: line.judge, folds=True),
-        number("score", lambda line: decimals(line.score)),
+        text("question set", either(_question_set, lambda mean: mean.label)),
+        text("judge", either(lambda row: row.judge, lambda mean: mean.judge), folds=True),
+        number("score", either(lambda row: decimals(row.score), lambda mean: decimals(mean.mean))),
     ]
     # Either of them says how questions differ; narrow terminals have no room for both.
     if any(row.over_questions for row in rows):
-        columns.append(number((*_QUESTIONS, report.over), _ends))
+        title = (*_QUESTIONS, report.over)
+        columns.append(number(title, either(lambda row: _ends(row.over_questions), _mean_ends)))
     else:
-        columns.append(
-            number(
-                ("sd over", "questions"), lambda line: "" if isinstance(line, RunMean) else decimals(line.sd_questions)
-            )
-        )
+        columns.append(number(("sd over", "questions"), either(lambda row: decimals(row.sd_questions), lambda _: "")))
     if any(row.baseline_score is not None for row in rows):
         columns += [
-            number("baseline", lambda line: decimals(line.baseline_score)),
-            number("change", lambda line: signed(line.change)),
+            number(
+                "baseline",
+                either(lambda row: decimals(row.baseline_score), lambda mean: decimals(mean.baseline_mean)),
+            ),
+            number("change", either(lambda row: signed(row.change), _mean_change)),
         ]
     if any(row.leniency is not None for row in rows):
-        columns.append(number(_LENIENCY, lambda line: decimals(line.adjusted_score), spare=True))
+        columns.append(
+            number(
+                _LENIENCY,
+                either(lambda row: decimals(row.adjusted_score), lambda mean: decimals(mean.adjusted_mean)),
+                spare=True,
+            )
+        )
     columns += [
-        number("scored", lambda line: f"{line.n_scored}/{line.n_planned}"),
-        number("failed", lambda line: str(line.n_failed), spare=True),
-        number("excluded", lambda line: str(line.n_excluded), spare=True),
+        number("scored", either(lambda row: f"{row.n_scored}/{row.n_planned}", _scored)),
+        number("failed", either(lambda row: str(row.n_failed), lambda mean: str(mean.n_failed)), spare=True),
+        number(
+            "excluded",
+            either(lambda row: str(row.n_excluded), lambda mean: str(sum(row.n_excluded for row in mean.rows))),
+            spare=True,
+        ),
     ]
     if any(row.n_out_of_scale for row in rows):
-        columns.append(number(("out of", "scale"), lambda line: str(line.n_out_of_scale)))
-    if report.ties:
-        columns.append(number(("against", "best"), _against_best, spare=True))
+        out = either(lambda row: str(row.n_out_of_scale), lambda mean: str(mean.n_out_of_scale))
+        columns.append(number(("out of", "scale"), out))
+    if ties:
+        columns.append(number(("against", "best"), either(lambda _: "", _against_best), spare=True))
     return columns
 
 
-def _question_set(line: ScoreRow | RunMean) -> str:
-    if isinstance(line, RunMean):
-        return line.label
-    return line.asked if line.question_set.startswith(line.benchmark) else f"{line.benchmark} ({line.asked})"
-
-
-def _ends(line: ScoreRow | RunMean) -> str:
-    return interval(line.over_questions.interval if line.over_questions else None)
-
-
-def _against_best(line: ScoreRow | RunMean) -> Cell:
-    if isinstance(line, ScoreRow):
-        return ""
-    return _AGAINST_BEST[line.tie.against_best] if line.tie else NOTHING
-
-
 def statistics_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
-    """Show a line for each benchmark and overall, judge by judge; all runs in one table, or a table for each."""
+    """A line for each benchmark and overall, judge by judge; all runs in one table, or a table for each."""
     statistics = report.statistics
     columns = [
-        text("benchmark", "label"),
-        text("judge", folds=True),
-        number("mean", form=_DECIMALS),
-        number(("sd", "between", "runs"), "sd", form=_DECIMALS),
+        text("benchmark", lambda row: row.benchmark),
+        text("judge", lambda row: row.judge, folds=True),
+        number("mean", lambda row: decimals(row.mean)),
+        number(("sd", "between", "runs"), lambda row: decimals(row.sd)),
         number(("95 % CI", "between", "runs"), margin),
-        number((*_QUESTIONS, report.over), _interval_of_runs, where=known("n_questions")),
+        *(
+            [number((*_QUESTIONS, report.over), lambda row: _ends(row.over_questions))]
+            if any(row.over_questions for row in statistics)
+            else []
+        ),
         number(
             ("range", "over runs"),
-            lambda row: f"{decimals(row['minimum'])}–{decimals(row['maximum'])}" if row["n_runs"] > 1 else NOTHING,
+            lambda row: f"{decimals(row.minimum)}–{decimals(row.maximum)}" if row.n_runs > 1 else NOTHING,
         ),
-        number("runs", "n_runs", form="{}"),
+        number("runs", lambda row: str(row.n_runs)),
     ]
-    groups = {key: _in_order(rows) for key, rows in grouped(statistics, lambda row: (row["model"], row["base_tag"]))}
-    if several and groups:
-        names = [text("model"), text("base tag")]
-        yield _statistics_table([*names, *columns], [row for rows in groups.values() for row in rows])
-        return
-    for (model, base_tag), rows in groups.items():
-        yield Heading(model, base_tag)
-        yield _statistics_table(columns, rows)
-
-
-def _in_order(rows: Sequence[Row]) -> list[Row]:
-    """Sort statistics judge by judge; the means over benchmarks say of how many they are."""
-    order = benchmark_order()
-    return [
-        {**row, "label": f"{MEAN_OF}{len(of_judge) - 1}" if row["benchmark"] == OVERALL else row["benchmark"]}
-        for _, of_judge in grouped(rows, lambda row: row["judge"])
-        for row in sorted(of_judge, key=lambda row: order(row["benchmark"]))
-    ]
-
-
-def _statistics_table(columns: Sequence[Column], rows: Sequence[Row]) -> Table:
-    shared = {row["benchmark"]: row for row in rows if row["n_shared"]}
-    notes = [
-        f"{row['n_shared']:,} of the {row['n_replies']:,} replies (answers and judgements) of {name} are the reply to "
-        "another one's call: between them nothing can differ, and the sd is too small."
-        for name, row in shared.items()
-    ]
-    bold = [index for index, row in enumerate(rows) if row["benchmark"] == OVERALL]
-    return table_of(rows, columns, bold=bold, notes=notes)
-
-
-def margin(row: Row) -> str:
-    """Return half the width of the interval between runs, where there are enough of them."""
-    shown = row["n_runs"] >= _FEWEST_FOR_A_MARGIN and is_number(row["margin_of_error"])
-    return f"±{decimals(row['margin_of_error'])}" if shown else NOTHING
-
-
-def _interval_of_runs(row: Row) -> str:
-    lower, upper = row["ci_questions_lower"], row["ci_questions_upper"]
-    return NOTHING if lower is None else f"{decimals(lower)}–{decimals(upper)}"
+    groups = grouped(statistics, lambda row: (row.model, row.base_tag))
+    lines = {key: _in_order(rows) for key, rows in groups}
+    if several and lines:
+        every = [row for rows in lines.values() for row in rows]
+        yield _statistics_table([_model(), _tag("base tag", "base_tag"), *columns], every, every)
+    elif lines:
+        for (model, base_tag), rows in lines.items():
+            yield Heading(model, base_tag)
+            yield _statistics_table(columns, rows, statistics)
 
 
 def judge_blocks(report: ScoreReport) -> Iterator[Block]:
-    """Show means over judges, and the agreement of judges."""
+    """Means over judges, and how far judges agree."""
     order = benchmark_order()
-    place = {row.question_set: order(row.benchmark) for row in report.rows}
-    groups = grouped(report.judge_means, lambda mean: mean["asked"])
+    place = {row.question_set: order(row) for row in report.rows}
+    groups = grouped(report.judge_means, lambda one: one.asked)
     for asked, means in groups:
-        by_benchmark = [mean for mean in means if mean["benchmark"] != OVERALL]
-        sets = sorted({mean["question_sets"][0] for mean in by_benchmark}, key=lambda name: (place[name], name))
-        scores = {(mean["model"], mean["run_tag"], mean["question_sets"][0]): mean["score"] for mean in by_benchmark}
-        yield Heading(_judges_title(by_benchmark), f"asked {'; '.join(asked)}" if len(groups) > 1 else "")
+        own = [one for one in means if one.benchmark != OVERALL]
+        sets = sorted({one.question_sets[0] for one in own}, key=lambda name: (place[name], name))
+        by_run = {(one.model, one.run_tag, one.question_sets[0]): one for one in own}
+
+        yield Heading(_judges_title(own), f"asked {'; '.join(asked)}" if len(groups) > 1 else "")
         columns = [
-            text("model", folds=True),
-            text("run tag"),
-            *(number(name, partial(_judge_mean, scores, name)) for name in sets),
-            number("mean", "score", form=_DECIMALS),
-            number("of", lambda mean: str(len(mean["question_sets"]))),
-            number(_LENIENCY, "adjusted_score", form=_DECIMALS, spare=True),
-            number("scored", lambda mean: f"{mean['n_scored']}/{mean['n_planned']}"),
-            number("failed", "n_failed", form="{}", spare=True),
-            number("excluded", "n_excluded", form="{}", spare=True),
+            _model(folds=True),
+            _tag("run tag"),
+            *(number(name, partial(_judge_mean, by_run, name)) for name in sets),
+            number("mean", lambda one: decimals(one.score)),
+            number("of", lambda one: str(len(one.question_sets))),
+            number(_LENIENCY, lambda one: decimals(one.adjusted_score), spare=True),
+            number("scored", lambda one: f"{one.n_scored}/{one.n_planned}"),
+            number("failed", lambda one: str(one.n_failed), spare=True),
+            number("excluded", lambda one: str(one.n_excluded), spare=True),
         ]
-        yield table_of([mean for mean in means if mean["benchmark"] == OVERALL], columns)
+        yield table_of([one for one in means if one.benchmark == OVERALL], columns)
     if report.judge_pairs:
         yield Heading(_PAIRS_TITLE)
-        yield _PAIRS.of(report.judge_pairs)
-
-
-def _judge_mean(scores: Mapping[tuple[str, str, str], float | None], question_set: str, mean: Row) -> str:
-    return decimals(scores.get((mean["model"], mean["run_tag"], question_set)))
-
-
-def _judges_title(means: Sequence[Row]) -> str:
-    """Name the judges that the means are over."""
-    by_set = dict.fromkeys(
-        (mean["question_sets"][0], ", ".join(mean["judges"])) for mean in means if mean["score"] is not None
-    )
-    judges = {names for _, names in by_set}
-    if not judges:
-        return "Mean over judges: no judge is shared by all compared runs"
-    named = judges.pop() if len(judges) == 1 else "; ".join(f"{name} {names}" for name, names in by_set)
-    return f"Mean over the judges that all compared runs share: {named}"
-
-
-_PAIRS = Table(
-    [
-        text("judge a", folds=True),
-        text("judge b"),
-        number("answers", "n"),
-        number("Pearson", "pearson", form=_DECIMALS),
-        number("Spearman", "spearman", form=_DECIMALS),
-        number("equal", "exact_share", form="{:.0%}"),
-        number("a - b", "mean_difference", form="{:+.2f}"),
-    ]
-)
+        yield _pairs_table(report.judge_pairs)
 
 
 def strategy_blocks(strategies: "Sequence[StrategyScore]") -> Iterator[Block]:
     """Lines of each strategy, benchmark by benchmark and judge by judge, with its gain over the samples; run by run."""
-    for (model, run_tag), of_run in grouped(strategies, lambda one: (one.model, one.run_tag)):
+    for (model, run_tag), own in grouped(strategies, lambda one: (one.model, one.run_tag)):
         yield Heading("Strategies", f"{model} {run_tag}")
-        table = strategies_table(of_run)
-        notes = [
-            f"{score.strategy} on {score.benchmark} by {score.judge}: {'; '.join(found)}."
-            for score in of_run
-            if (found := doubts(score))
-        ]
-        yield replace(table, notes=[*table.notes, *notes])
+        yield _strategies_table(own)
 
 
-def strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
-    """Show a line for each strategy, benchmark and judge, with its gain over the samples."""
-
+def _strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
     def against(cell: "Callable[[Against], Cell]") -> "Callable[[StrategyScore], Cell]":
         return lambda one: cell(one.against) if one.against else ""
 
@@ -269,23 +198,20 @@ def strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
         number("+/-", against(lambda one: signed(one.difference))),
         number("95 % CI", against(lambda one: signed_interval(one.interval))),
         number("n", against(lambda one: str(one.n_questions))),
-        number("calls", lambda one: NOTHING if one.calls is None else f"{one.calls:,}", spare=True),
+        number("calls", lambda one: f"{one.calls:,}", spare=True),
         number("US$", cost, spare=True),
     ]
     notes = [
         "Without passes; of rules the accuracy, in which a failure or an abstention is wrong.",
         "+/-: against the mean of the shared samples, on n questions that both have; interval of a sign-flip test.",
     ]
+    for one in strategies:
+        doubts = [*left_out(one.against)] if one.against else []
+        if one.against and one.against.why_withheld:
+            doubts.insert(0, f"no verdict, since {one.against.why_withheld}")
+        if doubts:
+            notes.append(f"{one.strategy} on {one.benchmark} by {one.judge}: {'; '.join(doubts)}.")
     return table_of(strategies, columns, notes=notes)
-
-
-def doubts(strategy: "StrategyScore") -> list[str]:
-    """Say why there is no verdict on a strategy, and which questions its comparison with the samples leaves out."""
-    against = strategy.against
-    if against is None:
-        return []
-    why = [f"no verdict, since {against.why_withheld}"] if against.why_withheld else []
-    return [*why, *left_out(against)]
 
 
 def left_out(one: Any) -> Iterator[str]:
@@ -296,29 +222,135 @@ def left_out(one: Any) -> Iterator[str]:
         yield f"{counted(one.n_only_reference, 'question')} left out, to which it has no answer"
 
 
-def replies_table(replies: Sequence[Row]) -> Table:
-    """Show counts over benchmarks for each run and judge, and the change of their mean under other null policies."""
-    runs = [of_run for _, of_run in grouped(replies, lambda row: (row["run_id"], row["judge"]))]
+def _model(**options: Any) -> Column:
+    return text("model", lambda one: _named(one).model, **options)
+
+
+def _tag(title: str, field: str = "run_tag") -> Column:
+    return text(title, lambda one: getattr(_named(one), field))
+
+
+def _named(one: Any) -> Any:
+    """What has a model: a row itself, or the mean of a line with its row."""
+    return one[0] if isinstance(one, tuple) else one
+
+
+# --- cells of scores -------------------------------------------------------------------------------------------------
+
+
+def _with_bold_means(columns: Sequence[Column], lines: Sequence[tuple[RunMean, ScoreRow | None]]) -> Table:
+    return table_of(lines, columns, bold=[index for index, (_, row) in enumerate(lines) if row is None])
+
+
+def _mean_ends(mean: RunMean) -> str:
+    return _ends(mean.over_questions)
+
+
+def _mean_change(mean: RunMean) -> str:
+    return signed(less(mean.mean, mean.baseline_mean))
+
+
+def _ends(estimate: Estimate | None) -> str:
+    return interval(estimate.interval if estimate else None)
+
+
+def _question_set(row: ScoreRow) -> str:
+    return row.asked if row.question_set.startswith(row.benchmark) else f"{row.benchmark} ({row.asked})"
+
+
+def _scored(mean: RunMean) -> str:
+    return f"{sum(row.n_scored for row in mean.rows)}/{sum(row.n_planned for row in mean.rows)}"
+
+
+def _against_best(mean: RunMean) -> Cell:
+    return _AGAINST_BEST[mean.tie.against_best] if mean.tie else NOTHING
+
+
+# --- statistics, judges, replies -------------------------------------------------------------------------------------
+
+
+def _in_order(rows: Sequence[RunStatistic]) -> list[RunStatistic]:
+    return [row for _, own in grouped(rows, lambda row: row.judge) for row in sorted(own, key=benchmark_order())]
+
+
+def _statistics_table(columns: Sequence[Column], rows: Sequence[RunStatistic], every: Sequence[RunStatistic]) -> Table:
+    """The means of benchmarks say of how many; below is what of the spread is none."""
+    table = table_of(rows, columns, bold=[index for index, row in enumerate(rows) if row.benchmark == OVERALL])
+    benchmarks = [_of_benchmarks(row, every) for row in rows]
+    named = [
+        Column(one.title, cells=benchmarks, left=True) if one.title == "benchmark" else one for one in table.columns
+    ]
+    shared = {row.benchmark: row for row in rows if row.n_shared}
+    notes = [
+        f"{row.n_shared:,} of the {row.n_replies:,} replies (answers and judgements) of {name} are the reply to "
+        "another one's call: between them nothing can differ, and the sd is too small."
+        for name, row in shared.items()
+    ]
+    return Table(named, table.bold, notes)
+
+
+def _of_benchmarks(row: RunStatistic, every: Sequence[RunStatistic]) -> str:
+    if row.benchmark != OVERALL:
+        return row.benchmark
+    same = [one for one in every if (one.model, one.base_tag, one.judge) == (row.model, row.base_tag, row.judge)]
+    return f"{MEAN_OF}{len(same) - 1}"
+
+
+def margin(row: RunStatistic) -> str:
+    """Half the width of the interval between runs, where there are enough of them."""
+    shown = row.n_runs >= _FEWEST_FOR_A_MARGIN and is_number(row.margin_of_error)
+    return f"±{decimals(row.margin_of_error)}" if shown else NOTHING
+
+
+def _judge_mean(by_run: Mapping[tuple[str, str, str], JudgeMean], question_set: str, one: JudgeMean) -> str:
+    found = by_run.get((one.model, one.run_tag, question_set))
+    return decimals(found.score if found else None)
+
+
+def _judges_title(means: Sequence[JudgeMean]) -> str:
+    """Over which judges the means are."""
+    by_set = dict.fromkeys((one.question_sets[0], ", ".join(one.judges)) for one in means if one.score is not None)
+    judges = {names for _, names in by_set}
+    if not judges:
+        return "Mean over judges: no judge is shared by all compared runs"
+    said = judges.pop() if len(judges) == 1 else "; ".join(f"{name} {who}" for name, who in by_set)
+    return f"Mean over the judges that all compared runs share: {said}"
+
+
+def _pairs_table(pairs: Sequence[JudgePair]) -> Table:
+    columns = [
+        text("judge a", lambda one: one.judge_a, folds=True),
+        text("judge b", lambda one: one.judge_b),
+        number("answers", lambda one: f"{one.n:,}"),
+        number("Pearson", lambda one: decimals(one.pearson)),
+        number("Spearman", lambda one: decimals(one.spearman)),
+        number("equal", lambda one: f"{one.exact_share:.0%}"),
+        number("a - b", lambda one: signed(one.mean_difference)),
+    ]
+    return table_of(pairs, columns)
+
+
+def replies_table(replies: Sequence[Replies]) -> Table:
+    """A line for each run and judge: counts over benchmarks, and how far their mean moves under other null policies."""
+    runs = [own for _, own in grouped(replies, lambda one: (one.run_id, one.judge))]
 
     def total(title: Cell, name: str) -> Column:
-        is_nothing = not any(row[name] for row in replies)
-        return number(title, lambda rows: f"{sum(row[name] for row in rows):,}", spare=is_nothing)
+        is_nothing = not any(getattr(one, name) for one in replies)
+        return number(title, lambda own: f"{sum(getattr(one, name) for one in own):,}", spare=is_nothing)
 
-    def moved(policy: str) -> Callable[[Sequence[Row]], Cell]:
-        def cell(rows: Sequence[Row]) -> Cell:
-            values = [less(row[policy], row["legacy"]) for row in rows]
-            known_values = [value for value in values if value is not None]
-            if not known_values or len(known_values) < len(values):
-                return "undefined"
-            return signed(math.fsum(known_values) / len(known_values))
+    def moved(policy: str) -> Callable[[Sequence[Replies]], Cell]:
+        def cell(own: Sequence[Replies]) -> Cell:
+            values = [less(getattr(one, policy), one.legacy) for one in own]
+            known = [value for value in values if value is not None]
+            return signed(math.fsum(known) / len(known)) if known and len(known) == len(values) else "undefined"
 
         return cell
 
-    several = len({rows[0]["run_id"] for rows in runs}) > 1
+    several = len({own[0].run_id for own in runs}) > 1
     names = ("answers", "refused", "filtered", "truncated", "empty")
     columns = [
-        *([text("run", lambda rows: f"{rows[0]['model']} {rows[0]['run_tag']}", folds=True)] if several else []),
-        text("judge", lambda rows: rows[0]["judge"], folds=True),
+        *([text("run", lambda own: f"{own[0].model} {own[0].run_tag}", folds=True)] if several else []),
+        text("judge", lambda own: own[0].judge, folds=True),
         *(total(name, f"n_{name}") for name in names),
         total(("out of", "scale"), "n_out_of_scale"),
         total("retried", "n_retried"),

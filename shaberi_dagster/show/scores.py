@@ -1,12 +1,11 @@
 """Scores of runs, as they are shown."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from shaberi_dagster.reports.declared.cost import TOKENS, cost_line
 from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, Table
-from shaberi_dagster.reports.requests import DEFAULT_VIEW, ScoreView
 from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.show.score_data import CSV_COLUMNS, score_data, score_records
 from shaberi_dagster.show.score_notes import notes_line, score_notes
@@ -21,13 +20,31 @@ from shaberi_dagster.show.standings import standing_blocks
 
 
 @dataclass(frozen=True)
+class ScoreView:
+    """What of the scores a terminal shows.
+
+    Attributes:
+        by: One line a model and base tag, with benchmarks as columns; the same with judges as columns; or a line for
+            each run, benchmark and judge.
+        notes: What the numbers are and what does not compare, in full.
+        cost: Tokens and cost in full.
+        wide: All columns, however wide the terminal is.
+    """
+
+    by: Literal["model", "judge", "run"] = "model"
+    notes: bool = False
+    cost: bool = False
+    wide: bool = False
+
+
+@dataclass(frozen=True)
 class ScoreDocument(Document):
     """Scores with their denominators; documents without a width, such as Markdown, have all there is."""
 
     csv_columns = CSV_COLUMNS
 
     report: ScoreReport
-    view: ScoreView = DEFAULT_VIEW
+    view: ScoreView = field(default_factory=ScoreView)
 
     def blocks(self, width: int | None) -> Iterator[Block]:
         """The scores, what they are, and what they cost."""
@@ -71,7 +88,7 @@ class ScoreDocument(Document):
         yield from standing_blocks(report, by="model", width=None)
 
     def _of_one(self) -> Iterator[Block]:
-        """Show the benchmarks of a single model and tag: over its runs, or those of its only run."""
+        """Of a single model and tag its benchmarks: over its runs, or those of its only run."""
         if self.report.statistics:
             yield from statistics_blocks(self.report, several=False)
         else:
@@ -93,7 +110,7 @@ class ScoreDocument(Document):
     # --- for programs ---
 
     def data(self) -> Mapping[str, Any]:
-        """Return a document with everything there is, in full; unknown values are null."""
+        """One document with everything there is, in full; what is not known is null."""
         return score_data(self.report)
 
     def records(self) -> Iterator[Mapping[str, Any]]:
@@ -105,4 +122,4 @@ def _with_all_columns(block: Block) -> Block:
     """A table none of whose columns is left out for want of room."""
     if not isinstance(block, Table):
         return block
-    return replace(block, columns=[replace(column, spare=False) for column in block.columns])
+    return replace(block, columns=[replace(one, spare=False) for one in block.columns])

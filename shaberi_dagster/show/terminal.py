@@ -44,7 +44,7 @@ def lines_of(cell: Cell) -> list[str]:
 def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
     if isinstance(block, Table):
         block = block.narrow if block.narrow and table_width(block) > console.width else block
-        columns, without = _with_room([_drawable(column, console) for column in block.columns], console.width)
+        columns, without = _with_room([_drawable(one, console) for one in block.columns], console.width)
         yield _rich_table(columns, block.bold, console.width)
         notes = [f"Not shown for want of room: {', '.join(without)}."] if without else []
         yield from (Text(printable(note), style="dim") for note in [*block.notes, *notes])
@@ -64,11 +64,11 @@ def _with_room(columns: Sequence[Column], width: int) -> tuple[Sequence[Column],
     """The columns for which there is room, and the titles of spare ones for which there is none."""
     if sum(map(_width, columns)) + 2 * (len(columns) - 1) <= width:
         return columns, []
-    columns, without = [column for column in columns if not column.optional], []
+    columns, without = [one for one in columns if not one.optional], []
     if _fewest(columns) > width:
-        columns = [column if column.left else replace(column, title=_broken(column)) for column in columns]
-    while _fewest(columns) > width and (spare := next((column for column in columns if column.spare), None)):
-        columns = [column for column in columns if column is not spare]
+        columns = [one if one.left else replace(one, title=_broken(one)) for one in columns]
+    while _fewest(columns) > width and (spare := next((one for one in columns if one.spare), None)):
+        columns = [one for one in columns if one is not spare]
         without.append(" ".join(lines_of(spare.title)))
     return columns, without
 

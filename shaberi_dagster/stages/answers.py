@@ -11,14 +11,13 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import CallRange, Message
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Message
 from shaberi_dagster.prompts.library import generation_messages, generation_prompt_hash
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, generation_prompt
-from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.stages.base import RUN_COLUMNS, Caller, Item, RowStage
+from shaberi_dagster.runs.spec import ModelSpec, RunSpec
+from shaberi_dagster.stages.base import RUN_COLUMNS, Asker, CallMaker, Item, RowStage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_text
 
@@ -53,10 +52,9 @@ class Answers(RowStage[AnswerItem]):
     )
 
     @classmethod
-    def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:  # noqa: ARG003
+    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
         """Return the models of its samples; where that of an imported run is served is not known."""
-        models = [*([spec.itself] if spec.endpoint else []), *spec.members]
-        return [(model.endpoint, model.model) for model in models]
+        return [*([spec.itself] if spec.endpoint else []), *spec.members]
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
@@ -116,15 +114,15 @@ class Answers(RowStage[AnswerItem]):
                         own = {"question_id": question.question_id, "sample_index": request.sample_index}
                         yield AnswerItem(columns=settings | own, request=request, calls=_ONE_CALL)
 
-    def caller(self, columns: Mapping[str, Any]) -> Caller:
+    def asker(self, columns: Mapping[str, Any]) -> Asker:
         """The model whose sample it is."""
         spec, settings = self.plan.spec, self.plan.spec.benchmarks[columns["benchmark"]]
         asked = spec.sampled(columns["benchmark"], columns["sample_index"])
-        return Caller(asked.model, asked.model, asked.endpoint, settings.sampling.max_tokens)
+        return Asker(asked.model, asked.model, asked.endpoint.to_endpoint(), settings.sampling.max_tokens)
 
-    async def make(self, item: AnswerItem, make_call: CallMaker) -> dict[str, Any]:
+    async def make(self, item: AnswerItem, ask: CallMaker) -> dict[str, Any]:
         """Return the row of a sample: the model's answer, its thinking split off."""
-        call, _ = await make_call(item.request, "answer")
+        call, _ = await ask(item.request, "answer")
         row = {
             **item.columns,
             "status": call.status,
@@ -192,7 +190,7 @@ class Answers(RowStage[AnswerItem]):
         replicate = "" if spec.run_number is None else f"run{spec.run_number}"
         for index in range(settings.samples):
             asked = spec.sampled(plan.name, index)
-            yield ChatRequest(asked.endpoint, asked.model, messages, settings.sampling, index, replicate)
+            yield ChatRequest(asked.endpoint.to_endpoint(), asked.model, messages, settings.sampling, index, replicate)
 
 
 def _ending(call: Call, answer: str) -> str:

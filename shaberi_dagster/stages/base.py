@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mappin
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import polars as pl
 
@@ -25,13 +25,12 @@ from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.lake.writer import RowWriter
 from shaberi_dagster.llm.limiter import Limiter
 from shaberi_dagster.llm.prices import PriceList
-from shaberi_dagster.llm.request import CallMaker, ChatRequest, Endpoint, ModelEndpoint
 from shaberi_dagster.llm.session import CallSession, Outcome
-from shaberi_dagster.llm.types import CallRange
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Endpoint
 from shaberi_dagster.llm.workers import run_all
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt
-from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.spec import ModelSpec, RunSpec
 from shaberi_dagster.stages.paid import PaidCalls
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.memory import give_back
@@ -46,9 +45,12 @@ RUN_COLUMNS = ("run_id", "model", "run_tag")
 _FEWEST_WORKERS, _WORKERS_PER_SLOT = 256, 4
 _BLOCK_ITEMS, _BLOCK_CHARACTERS = 512, 2 << 20  # items whose paid calls are looked up together
 
+Asked = tuple[Endpoint, str]
+"""A model and where it is served."""
+
 
 @dataclass(frozen=True)
-class Caller:
+class Asker:
     """On whose behalf calls are made, and whom they ask.
 
     Attributes:
@@ -84,6 +86,22 @@ class Item:
 
 
 ItemT = TypeVar("ItemT", bound=Item)
+
+
+class CallMaker(Protocol):
+    """Makes the calls of one item, or finds them paid for."""
+
+    def __call__(
+        self, request: ChatRequest, purpose: str, *, lookup: bool = False
+    ) -> Coroutine[Any, Any, tuple[Call, bool]]:
+        """The outcome of a call, and whether it was paid for before.
+
+        Args:
+            request: What to ask.
+            purpose: What the call is within its stage.
+            lookup: Also look among the paid calls of the lake; needed for all but an item's first request.
+        """
+        ...
 
 
 class Rows:
@@ -170,7 +188,7 @@ class Stage(ABC):
         return True
 
     @classmethod
-    def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:  # noqa: ARG003
+    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
         """Return the models that it calls for a run; of the judges only these, none named means all."""
         return ()
 
@@ -241,7 +259,7 @@ class RowStage(Stage, Generic[ItemT]):
         """Yield the items of pending rows one by one, so that their texts need not all be in memory."""
 
     @abstractmethod
-    async def make(self, item: ItemT, make_call: CallMaker) -> dict[str, Any]:
+    async def make(self, item: ItemT, ask: CallMaker) -> dict[str, Any]:
         """Make the row of an item."""
 
     @abstractmethod
@@ -254,7 +272,7 @@ class RowStage(Stage, Generic[ItemT]):
         """
 
     @abstractmethod
-    def caller(self, columns: Mapping[str, Any]) -> Caller | None:
+    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
         """Return the caller of a planned row; None when it takes no call, whatever comes."""
 
     def estimate_prompt(self, item: ItemT) -> tuple[str, int]:  # noqa: ARG002
@@ -262,7 +280,7 @@ class RowStage(Stage, Generic[ItemT]):
         return "", 0
 
     @property
-    def has_callers(self) -> bool:
+    def asks(self) -> bool:
         """True if it makes calls at all."""
         return True
 
@@ -276,7 +294,7 @@ class RowStage(Stage, Generic[ItemT]):
             pl.col(column).replace(planned_by_former) for column, planned_by_former in self.identity_aliases().items()
         )
 
-    def possible_endpoints(self, pending: pl.DataFrame) -> AbstractSet[ModelEndpoint]:  # noqa: ARG002
+    def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:  # noqa: ARG002
         """Return the endpoints that these rows may call, beside those of their first requests."""
         return frozenset()
 
@@ -346,7 +364,7 @@ class RowStage(Stage, Generic[ItemT]):
         if survey.is_done and not self._has_journal():
             return self.results()
         with ExitStack() as stack:
-            calls = stack.enter_context(JournaledCalls(self)) if self.has_callers else None
+            calls = stack.enter_context(JournaledCalls(self)) if self.asks else None
             if calls and lake.versions() != versions:
                 survey = self.survey()  # another process was at work until now
             writer = stack.enter_context(RowWriter(lake, self.name))
@@ -376,7 +394,7 @@ class RowStage(Stage, Generic[ItemT]):
         """Count calls, and their cost so far in US dollars; None where a price is unknown."""
         own = [line for (name, _), line in self.lines.items() if name == benchmark]
         facts = {"calls_made": sum(line.calls for line in own), "already_there": sum(line.reused for line in own)}
-        if not self.has_callers:
+        if not self.asks:
             return facts | {"cost_usd": None}
         keys = {"run_id": self.run_ids, "stage": self.name, "benchmark": benchmark, "status": "ok"}
         costs = self.workspace.lake.read("calls", keys, ["cost_usd"])["cost_usd"]
@@ -403,7 +421,7 @@ class RowStage(Stage, Generic[ItemT]):
             self.workspace.reporter.changed(line)
 
     def _has_journal(self) -> bool:
-        return self.has_callers and self.name in self.workspace.journals.stages(self.run_ids[0])
+        return self.asks and self.name in self.workspace.journals.stages(self.run_ids[0])
 
     async def _make_alone(self, survey: Survey, writer: RowWriter) -> None:
         """Make rows that take no call."""
@@ -425,8 +443,8 @@ class JournaledCalls(Generic[ItemT]):
         self._stage, self._workspace = stage, stage.workspace
         (self._run_id,) = stage.run_ids
         self._limiters: dict[Endpoint, Limiter] = {}
-        self._checked = set[ModelEndpoint]()
-        self._not_there: dict[ModelEndpoint, EndpointError] = {}
+        self._checked = set[Asked]()
+        self._not_there: dict[Asked, EndpointError] = {}
 
     def __enter__(self) -> "JournaledCalls[ItemT]":
         self._journal = self._open()
@@ -466,18 +484,18 @@ class JournaledCalls(Generic[ItemT]):
                 self._engine, self._journal, stage.name, paid.find, budget, claims=claims, news=paid.news
             )
             self._stopping = session.stopping
-            await self._check(stage.possible_endpoints(survey.pending))
+            await self._check(stage.asked(survey.pending))
 
             def row_of(work: tuple[ItemT, list[Outcome]]) -> Coroutine[Any, Any, dict[str, Any]]:
                 item, outcomes = work
                 labels = {name: item.columns[name] for name in ("benchmark", "question_id")}
 
-                def make_call(
+                def ask(
                     request: ChatRequest, purpose: str, *, lookup: bool = False
                 ) -> Coroutine[Any, Any, tuple[Call, bool]]:
                     return session.call(request, labels | {"purpose": purpose}, lookup=lookup, outcomes=outcomes)
 
-                return stage.make(item, make_call)
+                return stage.make(item, ask)
 
             limits = workspace.options.limiter_settings
             workers = max(_FEWEST_WORKERS, _WORKERS_PER_SLOT * (limits.fixed or limits.maximum))
@@ -518,9 +536,9 @@ class JournaledCalls(Generic[ItemT]):
                     return
                 yield item, []
 
-    async def _check(self, endpoints: AbstractSet[ModelEndpoint]) -> None:
+    async def _check(self, asked: AbstractSet[Asked]) -> None:
         budget = self._workspace.budget
-        for endpoint, model in sorted(endpoints - self._checked, key=lambda one: (one[0].base_url, one[1])):
+        for endpoint, model in sorted(asked - self._checked, key=lambda one: (one[0].base_url, one[1])):
             budget.check(model, endpoint.base_url)
             if budget.objection() is None:
                 try:
@@ -567,7 +585,7 @@ class JournaledCalls(Generic[ItemT]):
 
 
 async def _nobody(request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:  # noqa: ARG001
-    raise AssertionError(f"a stage that makes no calls calls {request.model}")
+    raise AssertionError(f"a stage that asks nobody asks {request.model}")
 
 
 _OF_STORED = ("status", "error_class", "superseded", "request_hash", "fallback_request_hash", "created_at")

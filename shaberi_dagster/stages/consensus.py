@@ -21,14 +21,13 @@ from shaberi_dagster.judges.rule import graded_question
 from shaberi_dagster.judges.rules.base import Grader
 from shaberi_dagster.judges.rules.plurality import plurality
 from shaberi_dagster.judges.rules.registry import GRADERS
-from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
-from shaberi_dagster.llm.thinking import answer_of, answer_state
-from shaberi_dagster.llm.types import CallRange, Message, Sampling
+from shaberi_dagster.llm.thinking import answer_state, split_thinking
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, strategy_prompts
 from shaberi_dagster.runs.spec import SINGLE, ModelSpec, RunSpec
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asked, Asker, CallMaker, Item, RowStage
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_json, sha256_text
 
@@ -79,11 +78,11 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         return any(spec.benchmarks[name].has_consensus for name in benchmarks if name in spec.benchmarks)
 
     @classmethod
-    def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:  # noqa: ARG003
+    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
         """Return the model that makes the strategies' calls, if one of them makes any."""
         model = spec.consensus or (spec.itself if spec.endpoint else None)
         strategies = (STRATEGIES.use(name) for name in spec.strategies if name != SINGLE)
-        return [(model.endpoint, model.model)] if model and any(strategy.templates for strategy in strategies) else []
+        return [model] if model and any(strategy.templates for strategy in strategies) else []
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
@@ -126,7 +125,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             one = self.plan.benchmarks[benchmark]
             yield from (self._item(one, one.questions[question_id], (), row) for row in rows)
 
-    async def make(self, item: ConsensusItem, make_call: CallMaker) -> dict[str, Any]:
+    async def make(self, item: ConsensusItem, ask: CallMaker) -> dict[str, Any]:
         """Make the strategy's answer of the samples."""
         row = {**item.columns, "n_candidates": item.n_candidates, "created_at": datetime.now(UTC)}
         if item.strategy is None:
@@ -134,27 +133,27 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         calls: list[Call] = []
         fresh, started = False, time.monotonic()
 
-        async def call_model(purpose: str, messages: tuple[Message, ...]) -> Reply:
+        async def asked(purpose: str, messages: tuple[Message, ...]) -> Reply:
             nonlocal fresh
             request = ChatRequest(
-                self._consensus.endpoint,
+                self._consensus.endpoint.to_endpoint(),
                 self._consensus.model,
                 messages,
                 Sampling(None, item.max_tokens),
                 replicate=purpose,  # critics are asked with equal messages, and each has a reply of its own
             )
-            call, reused = await make_call(request, purpose, lookup=True)
+            call, reused = await ask(request, purpose, lookup=True)
             fresh |= not reused
             calls.append(call)
             if call.status == "error":
                 return Reply(None, call.error_class, call.error_message)
-            return Reply(answer_of(call))
+            return Reply(_said(call))
 
         candidates = candidates_of(
             (sample["sample_index"], sample["answer_model"] or item.columns["model"], sample["answer"])
             for sample in item.samples
         )
-        (outcome,) = (await decide_all(item.question.question, candidates, [item.strategy], call_model)).values()
+        (outcome,) = (await decide_all(item.question.question, candidates, [item.strategy], asked)).values()
         return row | {
             "status": outcome.status,
             "error_class": outcome.error_class,
@@ -189,18 +188,18 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             checks=(complete_check(rows.height, planned), failures_check(failed, planned)),
         )
 
-    def caller(self, columns: Mapping[str, Any]) -> Caller | None:
+    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
         """The strategy, if it makes calls."""
         if (columns["benchmark"], columns["strategy"]) not in self._calling:
             return None
         most = _max_tokens(self.plan.benchmarks[columns["benchmark"]])
-        return Caller(columns["strategy"], self._consensus.model, self._consensus.endpoint, most)
+        return Asker(columns["strategy"], self._consensus.model, self._consensus.endpoint.to_endpoint(), most)
 
     def estimate_prompt(self, item: ConsensusItem) -> tuple[str, int]:
         """The question and the candidates."""
         return item.question.question, len(self.plan.spec.benchmarks[item.columns["benchmark"]].shared)
 
-    def possible_endpoints(self, pending: pl.DataFrame) -> AbstractSet[ModelEndpoint]:
+    def asked(self, pending: pl.DataFrame) -> AbstractSet[Asked]:
         """The model that makes the strategies' calls, if one of them may make any."""
         texts = self.rows.read(Answers.name, self.keys, (*_SAMPLE, "answer_state")).filter(answer_state="text")
         for plan in self.plan.benchmarks.values():
@@ -210,7 +209,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             strategies = {strategy.name: strategy for strategy in self._strategies(plan) if strategy}
             for name, count in kinds.select("strategy", "candidates").unique().iter_rows():
                 if name in strategies and strategies[name].n_calls(count).high:
-                    return {(self._consensus.endpoint, self._consensus.model)}
+                    return {(self._consensus.endpoint.to_endpoint(), self._consensus.model)}
         return frozenset()
 
     def known_calls(self) -> Mapping[str, Call]:
@@ -234,7 +233,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
 
     def is_usable(self, call: Call) -> bool:
         """Return whether the call brought a text."""
-        return bool(answer_of(call).strip())
+        return bool(_said(call).strip())
 
     def _strategies(self, plan: BenchmarkPlan, vote: Vote = lambda _: (0, {})) -> list[Strategy | None]:
         """The strategies of a benchmark; None is the single answer."""
@@ -369,6 +368,11 @@ def _vote(plan: BenchmarkPlan, question: Question) -> Vote:
         return elected.winner, {"votes": told, "largest_share": elected.share, "decided": elected.decided}
 
     return vote
+
+
+def _said(call: Call) -> str:
+    """Return the reply without its thinking."""
+    return split_thinking(call.content or "").answer
 
 
 def _single(samples: Sequence[Sample]) -> dict[str, Any]:

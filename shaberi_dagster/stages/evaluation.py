@@ -10,7 +10,7 @@ from shaberi_dagster.errors import PartitionBusyError, ShaberiError, is_interrup
 from shaberi_dagster.lake.damage import damage_behind
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, check_bound
-from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import record_prompts
 from shaberi_dagster.runs.spec import RunSpec
@@ -157,8 +157,8 @@ def endpoints_to_call(
             return False
 
     left = dropwhile(is_done, (stage for stage in CALLING_NAMES if stage in stages))
-    called = (pair for stage in left for pair in stage_named(stage).model_endpoints(spec, judges))
-    return list(dict.fromkeys(endpoint for endpoint, _ in called))
+    models = (model for stage in left for model in stage_named(stage).models(spec, judges))
+    return list(dict.fromkeys(model.endpoint.to_endpoint() for model in models))
 
 
 def check_keys(spec: RunSpec, workspace: Workspace) -> None:
@@ -202,15 +202,15 @@ def check_endpoints(
         needed |= {(model.endpoint, model.model) for model in samples}
     possible = {(judge.endpoint, judge.model) for judge in spec.judges if judge.name in graders}
     for stage in (ConsensusAnswers, PassOutputs):
-        called = stage.model_endpoints(spec) if stage.name in stages else ()
-        if called and (answers or not _is_done(stage.name, spec, list(spec.benchmarks), workspace)):
-            possible |= set(called)
+        models = stage.models(spec) if stage.name in stages else ()
+        if models and (answers or not _is_done(stage.name, spec, list(spec.benchmarks), workspace)):
+            possible |= {(model.endpoint, model.model) for model in models}
     for endpoint in sorted({endpoint for endpoint, _ in needed | possible}, key=str):
-        api_key(endpoint, workspace.environment)  # also refuses one that does not belong there
+        api_key(endpoint.to_endpoint(), workspace.environment)  # also refuses one that does not belong there
     thread = workspace.engine_thread()
     for endpoint, model in sorted(needed | possible, key=lambda pair: (pair[1], str(pair[0]))):
         if (endpoint, model) in needed:
             workspace.budget.check(model, endpoint.base_url)
         elif endpoint.base_url == EMBEDDED_URL:
             continue
-        thread.run(thread.engine.check(endpoint, model))
+        thread.run(thread.engine.check(endpoint.to_endpoint(), model))

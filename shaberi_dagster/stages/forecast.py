@@ -19,14 +19,13 @@ import polars as pl
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys
-from shaberi_dagster.llm.request import ChatRequest
-from shaberi_dagster.llm.types import Message
-from shaberi_dagster.runs.forecast import NO_CALL, Forecast, sum_if_known
+from shaberi_dagster.llm.types import ChatRequest, Message
+from shaberi_dagster.runs.forecast import NO_CALL, Forecast, _sum_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import UNMADE, Caller, Item, Rows, RowStage
+from shaberi_dagster.stages.base import UNMADE, Asker, Item, Rows, RowStage
 from shaberi_dagster.stages.ordered import CALLING_STAGES
 
 TEMPLATE = "template (upper bound)"
@@ -86,7 +85,7 @@ def forecast(
         plan = RunPlan(spec, benchmarks, workspace, judges)
         for kind in (kind for kind in CALLING_STAGES if kind.name in stages and kind.is_needed(spec, benchmarks)):
             stage = kind(plan, rows)
-            if stage.has_callers:
+            if stage.asks:
                 groups = asyncio.run(_foresee(stage, rows, counted))
                 pricing = _Pricing(plan, history, now)
                 estimates += [pricing.estimate(kind.name, *key, group) for key, group in groups.items()]
@@ -113,7 +112,7 @@ class _Group:
     prompts: list[tuple[str, Sequence[Message], int]] = field(default_factory=list)
 
 
-_Groups = dict[tuple[str, Caller], _Group]
+_Groups = dict[tuple[str, Asker], _Group]
 
 
 class _Foreseen(Rows):
@@ -144,7 +143,7 @@ class _Foreseen(Rows):
 
 
 class _Replay:
-    """`CallMaker` that has only the calls which are paid for; who needs another one waits for ever.
+    """`Ask` that has only the calls which are paid for; who needs another one waits for ever.
 
     Args:
         stage: Whose calls.
@@ -198,11 +197,11 @@ async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str
     survey = stage.survey()
     groups: _Groups = {}
     for row in survey.planned.iter_rows(named=True):
-        if caller := stage.caller(row):
-            groups.setdefault((row["benchmark"], caller), _Group()).planned += 1
+        if asker := stage.asker(row):
+            groups.setdefault((row["benchmark"], asker), _Group()).planned += 1
     for row in survey.standing.iter_rows(named=True):
-        if caller := stage.caller(row):
-            groups[row["benchmark"], caller].there += 1
+        if asker := stage.asker(row):
+            groups[row["benchmark"], asker].there += 1
     items = list(stage.items(survey.pending))
     replay = _Replay(stage, survey.stored)
     replay.prefetch(item.request for item in items if item.request)
@@ -211,10 +210,10 @@ async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str
     for item in items:
         finished = None if item.inputs_missing else await _made(stage, item, replay)
         made.append(finished or {**item.columns, "status": UNMADE})
-        caller = stage.caller(item.columns)
-        if finished is not None or caller is None:
+        asker = stage.asker(item.columns)
+        if finished is not None or asker is None:
             continue
-        group, (low, high) = groups[item.columns["benchmark"], caller], item.calls
+        group, (low, high) = groups[item.columns["benchmark"], asker], item.calls
         if not item.inputs_missing:
             fresh = {(payer, request.request_hash) for request in replay.needed} - counted
             counted |= fresh
@@ -261,11 +260,11 @@ class _Pricing:
     def __init__(self, plan: RunPlan, history: "_History", now: datetime) -> None:
         self._plan, self._history, self._now = plan, history, now
 
-    def estimate(self, stage: str, benchmark: str, caller: Caller, group: _Group) -> Forecast:
+    def estimate(self, stage: str, benchmark: str, asker: Asker, group: _Group) -> Forecast:
         """Return the forecast of a group."""
         question_ids = {question_id for question_id, *_ in group.prompts}
-        past = self._history.find(stage, benchmark, caller.model, question_ids) if group.high else None
-        falls_back = caller.falls_back and group.low > 0
+        past = self._history.find(stage, benchmark, asker.model, question_ids) if group.high else None
+        falls_back = asker.falls_back and group.low > 0
         n_calls, n_fallback = (group.low if falls_back else group.high), None if falls_back else 0.0
         fallback = _Average()
         if past:
@@ -275,7 +274,7 @@ class _Pricing:
         elif group.high:
             answer = self._answer_tokens(benchmark, question_ids)
             prompt = fmean(rough_tokens(messages) + n * answer for _, messages, n in group.prompts)
-            average, basis = _Average(prompt, caller.max_tokens), TEMPLATE
+            average, basis = _Average(prompt, asker.max_tokens), TEMPLATE
         else:
             average, basis = _Average(), NO_CALL
         parts = [(n_calls, average), (n_fallback or 0.0, fallback)]
@@ -286,15 +285,15 @@ class _Pricing:
             question_set=settings.question_set,
             source=settings.source,
             stage=stage,
-            model=caller.name,
+            model=asker.name,
             rows_planned=group.planned,
             rows_there=group.there,
             calls=group.low,
             calls_most=group.high,
             fallback_calls=n_fallback,
             prompt_tokens=round(sum(n * average.prompt for n, average in parts)),
-            completion_tokens=round(sum(n * min(average.completion, caller.max_tokens) for n, average in parts)),
-            cost_usd=sum_if_known([self._cost(caller, n, average) for n, average in parts]),
+            completion_tokens=round(sum(n * min(average.completion, asker.max_tokens) for n, average in parts)),
+            cost_usd=_sum_of([self._cost(asker, n, average) for n, average in parts]),
             basis=basis,
             upper_bound=bool(group.high) and past is None,
         )
@@ -308,16 +307,16 @@ class _Pricing:
         past = self._history.find(Answers.name, benchmark, spec.model, question_ids)
         return min(past.average.completion - past.average.reasoning, most) if past else most
 
-    def _cost(self, caller: Caller, n_calls: float, average: "_Average") -> float | None:
+    def _cost(self, asker: Asker, n_calls: float, average: "_Average") -> float | None:
         """The list price of that many average calls."""
         if not n_calls:
             return 0.0
         each = self._plan.workspace.prices.cost(
             {
-                "model": caller.model,
-                "base_url": caller.endpoint.base_url,
+                "model": asker.model,
+                "base_url": asker.endpoint.base_url,
                 "prompt_tokens": round(average.prompt),
-                "completion_tokens": round(min(average.completion, caller.max_tokens)),
+                "completion_tokens": round(min(average.completion, asker.max_tokens)),
                 "cached_tokens": round(average.cached),
                 "created_at": self._now,
             }

@@ -16,15 +16,14 @@ from shaberi_dagster.judges.llm import OUT_OF_SCALE, LLMJudge
 from shaberi_dagster.judges.rule import RuleJudge
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
-from shaberi_dagster.llm.request import CallMaker, ModelEndpoint
 from shaberi_dagster.llm.types import CallRange
 from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, judge_prompts
-from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.stages import judged_texts
+from shaberi_dagster.runs.spec import ModelSpec, RunSpec
+from shaberi_dagster.stages import answer_texts
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, JournaledCalls, Rows, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, JournaledCalls, Rows, RowStage
 from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.checks import Check
@@ -32,7 +31,7 @@ from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.util.progress import StageProgress
 
 _NO_CALL = CallRange(0, 0)
-_SLIM = (*judged_texts.KEY, "answer_hash", "status", "answer_state")
+_SLIM = (*answer_texts.KEY, "answer_hash", "status", "answer_state")
 _FOUND = ("status", "error_class", "score", "score_source")
 """What an output says, as far as the parser understands it."""
 
@@ -81,10 +80,11 @@ class Judgements(RowStage[JudgementItem]):
         self._judges = {part.name: _judges(plan, part) for part in plan.benchmarks.values()}
 
     @classmethod
-    def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:
+    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:
         """Return the models of the judges."""
         names = {name for benchmark in spec.benchmarks for name in spec.chosen_judges(benchmark, judges)}
-        return [(judge.endpoint, judge.model) for name in names if (judge := spec.judge(name))]
+        asked = (judge for name in names if (judge := spec.judge(name)))
+        return [ModelSpec(model=judge.model, endpoint=judge.endpoint) for judge in asked]
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
@@ -137,13 +137,13 @@ class Judgements(RowStage[JudgementItem]):
                 if key in wanted:
                     yield self._item(row, judge)
 
-    def caller(self, columns: Mapping[str, Any]) -> Caller | None:
+    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
         """The judge, if it asks a model."""
         judge = next(judge for judge in self._judges[columns["benchmark"]] if judge.name == columns["judge"])
-        if judge.model_endpoint is None:
+        if judge.asks is None:
             return None
-        endpoint, model = judge.model_endpoint
-        return Caller(judge.name, model, endpoint, judge.max_tokens, falls_back=isinstance(judge, LLMJudge))
+        endpoint, model = judge.asks
+        return Asker(judge.name, model, endpoint, judge.max_tokens, falls_back=isinstance(judge, LLMJudge))
 
     def estimate_prompt(self, item: JudgementItem) -> tuple[str, int]:
         """Return the prompt without the answer."""
@@ -151,9 +151,9 @@ class Judgements(RowStage[JudgementItem]):
         request = item.judge.request_for(question, "")
         return "".join(message.content for message in request.messages) if request else "", 1
 
-    async def make(self, item: JudgementItem, make_call: CallMaker) -> dict[str, Any]:
+    async def make(self, item: JudgementItem, ask: CallMaker) -> dict[str, Any]:
         """Make the judge's judgement."""
-        found = not_judged(item.answer) if item.case is None else await item.judge.judge(item.case, make_call)
+        found = not_judged(item.answer) if item.case is None else await item.judge.judge(item.case, ask)
         return {**item.columns, **found, "created_at": datetime.now(UTC), "superseded": False}
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
@@ -164,7 +164,7 @@ class Judgements(RowStage[JudgementItem]):
         failed = standing.filter(pl.col("status").is_in(["error", "skipped"])).height
         outside = int(standing["out_of_scale"].sum())
         answers = self._slim([benchmark])
-        unlike = standing.join(answers, on=[*judged_texts.KEY, "answer_hash"], how="anti", nulls_equal=True).height
+        unlike = standing.join(answers, on=[*answer_texts.KEY, "answer_hash"], how="anti", nulls_equal=True).height
         planned = self.n_rows(self.plan.spec, benchmark)
         return StageResult(
             run_id=self.run_ids[0],
@@ -205,20 +205,20 @@ class Judgements(RowStage[JudgementItem]):
         Of several judgements by the same call the last one tells: a call that brought no score long ago and was made
         again since then is of use.
         """
-        unusable = pl.col("error_class").is_in(["no_score", "empty_output", OUT_OF_SCALE]).fill_null(value=False)
-        told = unusable | pl.col("status").is_in(["ok", "excluded"])
+        of_no_use = pl.col("error_class").is_in(["no_score", "empty_output", OUT_OF_SCALE]).fill_null(value=False)
+        told = of_no_use | pl.col("status").is_in(["ok", "excluded"])
         # Another failure is of the last call: where that is the fallback, the first one was of use.
         told_first = told | pl.col("fallback_request_hash").is_not_null()
         when = ("created_at", "superseded")
-        first = stored.filter(told_first).select(*when, "request_hash", unusable=unusable)
-        second = stored.filter(told).select(*when, request_hash="fallback_request_hash", unusable=unusable)
+        first = stored.filter(told_first).select(*when, "request_hash", of_no_use=of_no_use)
+        second = stored.filter(told).select(*when, request_hash="fallback_request_hash", of_no_use=of_no_use)
         last = (
             pl.concat([first, second])
             .drop_nulls("request_hash")
             .sort(when, descending=[False, True])
             .unique("request_hash", keep="last", maintain_order=True)
         )
-        return set(last.filter("unusable")["request_hash"])
+        return set(last.filter("of_no_use")["request_hash"])
 
     def superseded_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Keep rows as superseded, failures too; but not where no call was made: no answer, no budget, or stopped."""
@@ -304,11 +304,11 @@ class Judgements(RowStage[JudgementItem]):
         Returns:
             How many were replaced.
         """
-        answers = {tuple(row[name] for name in judged_texts.KEY): row for row in self._answers()}
+        answers = {tuple(row[name] for name in answer_texts.KEY): row for row in self._answers()}
         again = []
         with JournaledCalls(self) as journal, RowWriter(self.workspace.lake, self.name) as writer:
             for row in stored.iter_rows(named=True):
-                answer = answers.get(tuple(row[name] for name in judged_texts.KEY))
+                answer = answers.get(tuple(row[name] for name in answer_texts.KEY))
                 if answer is None or answer["answer_hash"] != row["answer_hash"]:
                     continue
                 if changed := found(row, answer):
@@ -359,7 +359,7 @@ class Judgements(RowStage[JudgementItem]):
         """Read the answers of some benchmarks without their texts; only those to questions of the run's sets."""
         known = [question for part in self.plan.benchmarks.values() for question in part.questions]
         keys = {**self.keys, "benchmark": benchmarks}
-        return judged_texts.read(self.rows, keys, _SLIM).filter(pl.col("question_id").is_in(known))
+        return answer_texts.read(self.rows, keys, _SLIM).filter(pl.col("question_id").is_in(known))
 
     def _imported(self) -> pl.DataFrame:
         """Key, answer and round of the scores that were imported: they stand for the first round of their judge."""
@@ -371,7 +371,7 @@ class Judgements(RowStage[JudgementItem]):
         return stored.filter(counts).select(*columns[:-1], judge_round=pl.lit(0, dtype=pl.Int64))
 
     def _answers(self) -> Iterator[dict[str, Any]]:
-        for block in judged_texts.blocks(self.rows, self.keys, (*_SLIM, "question_set", "answer")):
+        for block in answer_texts.blocks(self.rows, self.keys, (*_SLIM, "question_set", "answer")):
             for row in block.iter_rows(named=True):
                 if row["question_id"] in self.plan.benchmarks[row["benchmark"]].questions:
                     yield row
@@ -384,7 +384,7 @@ class Judgements(RowStage[JudgementItem]):
         return JudgementItem(
             columns={
                 **{name: getattr(spec, name) for name in RUN_COLUMNS},
-                **{name: answer[name] for name in (*judged_texts.KEY, "question_set", "answer_hash")},
+                **{name: answer[name] for name in (*answer_texts.KEY, "question_set", "answer_hash")},
                 "judge": judge.name,
                 "judge_model": judge.model,
                 "judge_config_hash": judge.config_hash,

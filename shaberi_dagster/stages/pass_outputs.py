@@ -12,9 +12,8 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
-from shaberi_dagster.llm.types import CallRange, Message, Sampling
+from shaberi_dagster.llm.types import CallRange, ChatRequest, Message, Sampling
 from shaberi_dagster.passes.base import Answer, Finding, Pass
 from shaberi_dagster.passes.pipeline import Passes, distinct_passes
 from shaberi_dagster.passes.registry import make_pass
@@ -22,16 +21,16 @@ from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import boundary_of
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, pass_prompt
-from shaberi_dagster.runs.spec import PassSpec, RunSpec
-from shaberi_dagster.stages import judged_texts
+from shaberi_dagster.runs.spec import ModelSpec, PassSpec, RunSpec
+from shaberi_dagster.stages import answer_texts
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, Rows, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, UNMADE, Asker, CallMaker, Item, Rows, RowStage
 from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 
 _SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
 _NO_CALL, _ONE_CALL, _PERHAPS = CallRange(0, 0), CallRange(1, 1), CallRange(0, 1)
-_ANSWER = ("run_id", *judged_texts.KEY)
+_ANSWER = ("run_id", *answer_texts.KEY)
 _QUESTION = ("question_id", "question", "category", "reference", "criteria")
 _RUNS_AT_ONCE = 25
 
@@ -88,7 +87,7 @@ class PassOutputs(RowStage[PassItem]):
         used = distinct_passes(pipelines) if passes is None else passes
         self._passes = {examiner.config_hash: examiner for examiner in used}
         self._endpoints = {
-            made.config_hash: settings.endpoint
+            made.config_hash: settings.endpoint.to_endpoint()
             for made, settings in zip(chain(*pipelines), chain(*plan.spec.passes), strict=True)
             if settings.endpoint
         }
@@ -99,10 +98,10 @@ class PassOutputs(RowStage[PassItem]):
         return bool(spec.passes)
 
     @classmethod
-    def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:  # noqa: ARG003
+    def models(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelSpec]:  # noqa: ARG003
         """Return the models of passes that ask one."""
         made = ((stored.endpoint, _made(stored).asks) for stored in chain(*spec.passes) if stored.endpoint)
-        return [(endpoint, model) for endpoint, model in made if model]
+        return [ModelSpec(model=model, endpoint=endpoint) for endpoint, model in made if model]
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
@@ -125,7 +124,7 @@ class PassOutputs(RowStage[PassItem]):
         }
 
     @property
-    def has_callers(self) -> bool:
+    def asks(self) -> bool:
         """True if one of the passes asks a model."""
         return any(examiner.asks for examiner in self._passes.values())
 
@@ -139,7 +138,7 @@ class PassOutputs(RowStage[PassItem]):
         passes = pl.DataFrame(
             hashes, schema=dict.fromkeys(("pass_config_hash", "pass_prompt_hash"), pl.String()), orient="row"
         )
-        answers = judged_texts.read(self.rows, self.keys, (*_ANSWER, "answer_hash", "status"))
+        answers = answer_texts.read(self.rows, self.keys, (*_ANSWER, "answer_hash", "status"))
         # Imported error messages and empty answers have been judged too, so they need a finding.
         examined = answers.filter(pl.col("answer_hash").is_not_null() | (pl.col("status") == UNMADE))
         every = examined.join(passes, how="cross").select(*self.key, *self.identity)
@@ -171,29 +170,29 @@ class PassOutputs(RowStage[PassItem]):
         wanted: dict[tuple[Any, ...], list[str]] = {}
         for *answer, config_hash in pending.select(*_ANSWER, "pass_config_hash").iter_rows():
             wanted.setdefault(tuple(answer), []).append(config_hash)
-        columns = (*RUN_COLUMNS, *judged_texts.KEY, "question_set", "answer", "answer_hash", "truncated", "status")
-        for block in judged_texts.blocks(self.rows, self.keys, columns):
+        columns = (*RUN_COLUMNS, *answer_texts.KEY, "question_set", "answer", "answer_hash", "truncated", "status")
+        for block in answer_texts.blocks(self.rows, self.keys, columns):
             for row in block.iter_rows(named=True):
                 for config_hash in wanted.get(tuple(row[name] for name in _ANSWER), ()):
                     yield self._item(row, self._passes[config_hash])
 
-    def caller(self, columns: Mapping[str, Any]) -> Caller | None:
+    def asker(self, columns: Mapping[str, Any]) -> Asker | None:
         """The pass, if it asks a model."""
         one = self._passes[self._older.get(columns["pass_config_hash"], columns["pass_config_hash"])]
         if one.asks is None:
             return None
-        return Caller(one.name, one.asks, self._endpoints[one.config_hash], _SAMPLING.max_tokens)
+        return Asker(one.name, one.asks, self._endpoints[one.config_hash], _SAMPLING.max_tokens)
 
     def estimate_prompt(self, item: PassItem) -> tuple[str, int]:
         """The question and the answer."""
         return item.answer.question, 1
 
-    async def make(self, item: PassItem, make_call: CallMaker) -> dict[str, Any]:
+    async def make(self, item: PassItem, ask: CallMaker) -> dict[str, Any]:
         """Make the pass's finding, by itself or with a model's help."""
         row = {**item.columns, "created_at": datetime.now(UTC)}
         if item.request is None:
             return row | _found(item.finding)
-        call, _ = await make_call(item.request, item.one.name)
+        call, _ = await ask(item.request, item.one.name)
         return row | _decided(item, call)
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
@@ -244,7 +243,7 @@ class PassOutputs(RowStage[PassItem]):
             always = inputs_missing and examiner.asks is not None and examiner.ask(answer, finding) is not None
         return PassItem(
             columns={
-                **{name: row[name] for name in (*RUN_COLUMNS, *judged_texts.KEY, "question_set", "answer_hash")},
+                **{name: row[name] for name in (*RUN_COLUMNS, *answer_texts.KEY, "question_set", "answer_hash")},
                 "pass": examiner.name,
                 "pass_version": examiner.version,
                 "pass_config": examiner.config.model_dump_json(),

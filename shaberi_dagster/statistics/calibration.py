@@ -1,4 +1,4 @@
-"""Calibration of early stopping: how sure a judge's history has to be, found by replaying decisions on past models.
+"""How sure a judge's history has to be before a decision stops: found by replaying decisions between past models.
 
 Families of models are held out in turns: what the others say of the questions decides between the models of these.
 The constant of the boundary is the smallest one with which wrong decisions stay below the limits in each class of
@@ -129,7 +129,7 @@ class Pairs:
 
 
 def paired_p_values(differences: Floats, benchmarks: Sequence[str]) -> Floats:
-    """Compute p-values of the paired t test of the mean of the benchmarks' means, two-sided.
+    """Of the paired t test of the mean of the benchmarks' means, two-sided.
 
     Args:
         differences: Shape (pairs, questions); NaN is none.
@@ -165,14 +165,14 @@ def class_results(classes: Indices, questions: Indices, signs: Indices, wrong: F
     return tuple(
         ClassResult(
             name,
-            int(members.sum()),
-            float(questions[members].mean()) if members.any() else None,
-            float(np.median(questions[members])) if members.any() else None,
-            float(wrong[members].mean()) if members.any() else None,
-            float((signs[members] == 0).mean()) if members.any() else None,
+            int(own.sum()),
+            float(questions[own].mean()) if own.any() else None,
+            float(np.median(questions[own])) if own.any() else None,
+            float(wrong[own].mean()) if own.any() else None,
+            float((signs[own] == 0).mean()) if own.any() else None,
         )
         for index, name in enumerate(CLASSES)
-        for members in [classes == index]
+        for own in [classes == index]
     )
 
 

@@ -73,7 +73,7 @@ class Comparison:
 
     @property
     def rows(self) -> tuple[Difference, ...]:
-        """The differences of the benchmarks, then the overall one."""
+        """All of them, overall last."""
         return self.benchmarks if self.overall is None else (*self.benchmarks, self.overall)
 
 

@@ -90,7 +90,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class GateTest:
-    """A test of a gate.
+    """One test of a gate.
 
     Attributes:
         tally: What it tests.

@@ -263,7 +263,7 @@ def _shrinkage(deviations: Floats, sample: Floats) -> float:
 
 
 def _innovations(factor: Floats, differences: Floats) -> tuple[Floats, Floats]:
-    """Split each difference into what those before it predict and what is new, in units of its standard deviation.
+    """What each difference adds to those before it, in units of its standard deviation, and what they predicted of it.
 
     One that is missing adds nothing.
     """

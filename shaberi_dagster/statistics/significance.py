@@ -44,12 +44,10 @@ class PermutationTest:
 
 
 def mcnemar_exact(only_first: int, only_second: int, alternative: Alternative = "two-sided") -> float:
-    """Test by McNemar's exact test whether of two systems one gets more of the same questions right.
+    """The exact test of McNemar: whether of two systems one gets more of the same questions right.
 
     Of the discordant questions, each falls to either side with probability 1/2 under the hypothesis: a binomial tail,
-    doubled for two sides. Over several datasets the test of the sums is exact as well: each discordant question of each
-    dataset is a fair coin, whatever the datasets' difficulties and sizes. Every question has the same weight then; for
-    the same weight of every dataset use `sign_flip_test` with strata.
+    doubled for two sides.
 
     Args:
         only_first: Questions that only the first got right.
@@ -62,6 +60,21 @@ def mcnemar_exact(only_first: int, only_second: int, alternative: Alternative = 
     n = only_first + only_second
     less = float(special.bdtr(only_first, n, 0.5))
     return less if alternative == "less" else _two_sided(less, float(special.bdtr(only_second, n, 0.5)))
+
+
+def stratified_mcnemar(discordant: Sequence[tuple[int, int]], alternative: Alternative = "two-sided") -> float:
+    """McNemar's exact test over several datasets at once.
+
+    Under the hypothesis each discordant question of each dataset is a fair coin, whatever the datasets' difficulties
+    and sizes. Given how many there are in each, the sum over datasets is a sum of Binomial(n, 1/2), which is the
+    binomial of the sum: the exact stratified test is McNemar's on the sums. Every question has the same weight; for
+    the same weight of every dataset use `sign_flip_test` with strata.
+
+    Args:
+        discordant: For each dataset the questions that only the first, and that only the second got right.
+        alternative: `less`: the first is worse.
+    """
+    return mcnemar_exact(sum(pair[0] for pair in discordant), sum(pair[1] for pair in discordant), alternative)
 
 
 def fisher_lower_tail(baseline_correct: int, baseline_wrong: int, current_correct: int, current_wrong: int) -> float:

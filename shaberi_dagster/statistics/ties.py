@@ -5,13 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from shaberi_dagster.statistics.intervals import Interval
 from shaberi_dagster.statistics.power import ALPHA
 from shaberi_dagster.statistics.significance import holm
-from shaberi_dagster.util.lazy import lazy
-
-special = lazy("scipy.special")  # a quarter of a second
 
 _ROUNDING = 1e-9  # of sums of squares
 

@@ -1,1 +1,1 @@
-"""Helpers that know nothing of evaluation: identities, names, progress, ports, permissions, the web servers' guard."""
+"""What knows nothing of evaluation: identities, names, progress, ports, permissions, the guard of web servers."""

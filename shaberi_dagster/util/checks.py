@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Check:
-    """A statement that must be true of what a stage made.
+    """One thing that must be true of what a stage made.
 
     Attributes:
         name: Its name; each stage has a fixed set of them.

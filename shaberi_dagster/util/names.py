@@ -27,18 +27,18 @@ def check_known(what: str, given: Iterable[str], known: Collection[str], where: 
 
 
 def did_you_mean(name: str, known: Collection[str], there: str = "known:") -> str:
-    """Suggest the names that may have been meant; without any, list the known ones.
+    """Which names may have been meant; without any, what there is.
 
     Args:
         name: As the user wrote it.
         known: All that there are.
         there: How the sentence about all of them begins.
     """
-    by_plain = {candidate.casefold(): candidate for candidate in sorted(known)}
+    by_plain = {one.casefold(): one for one in sorted(known)}
     plain = name.strip().casefold()
-    alike = [candidate for candidate in by_plain if plain and plain in candidate] or get_close_matches(plain, by_plain)
+    alike = [one for one in by_plain if plain and plain in one] or get_close_matches(plain, by_plain)
     if alike:
-        return f"did you mean {_listed([by_plain[candidate] for candidate in alike], 'or')}?"
+        return f"did you mean {_listed([by_plain[one] for one in alike], 'or')}?"
     if there.endswith(":"):
         return f"{there} {', '.join(known) or 'none'}"
     return f"{there} {_listed(sorted(known), 'and') if known else 'none'}"

@@ -1,4 +1,4 @@
-"""Permissions of what commands make: for its user alone, or for the group that `SHABERI_SHARED_GROUP` names.
+"""Who may read and write what commands make: its user alone, or the group that `SHABERI_SHARED_GROUP` names.
 
 The files of a lake and of Dagster are written by libraries, which only the umask of the process tells their mode.
 """

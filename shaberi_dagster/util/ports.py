@@ -36,16 +36,16 @@ def check_free(host: str, port: int) -> None:
 
 
 def listens(port: int) -> bool:
-    """Return whether something of this machine listens there."""
+    """Whether something of this machine listens there."""
     with suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), timeout=1)):
         return True
     return False
 
 
 def free_ports(number: int) -> list[int]:
-    """Find so many different ports on which nothing listens now."""
+    """So many ports, each another one, on which nothing listens now."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
-        for endpoint in sockets:
-            endpoint.bind(("127.0.0.1", 0))
-        return [endpoint.getsockname()[1] for endpoint in sockets]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]

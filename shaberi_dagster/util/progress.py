@@ -1,4 +1,4 @@
-"""Progress counters for long-running work, and the reporters that display them."""
+"""How long work tells how far it is. Stages count; reporters show."""
 
 import time
 from collections import Counter
@@ -48,7 +48,7 @@ class StageProgress:
 
 
 class Overall:
-    """The sum of all progress lines of a command.
+    """All lines of a command together.
 
     Attributes:
         lines: In the order in which they came.
@@ -70,7 +70,7 @@ class Overall:
 
     @property
     def is_done(self) -> bool:
-        """True if all that is expected is there."""
+        """Whether all that is expected is there."""
         return sum(line.done for line in self.lines) >= self._total
 
     @property
@@ -107,7 +107,7 @@ class Reporter(Protocol):
         ...
 
     def expect(self, items: int) -> None:
-        """Sum all lines up from now on: together they will have so many items, as far as is known."""
+        """All lines together will have so many items, as far as is known: sum them up from now on."""
         ...
 
     def changed(self, line: StageProgress) -> None:
@@ -115,7 +115,7 @@ class Reporter(Protocol):
         ...
 
     def note(self, text: str) -> None:
-        """Show a sentence to the user."""
+        """One sentence for the user."""
         ...
 
 
@@ -133,7 +133,7 @@ class LogReporter:
         self._overall = Overall()
 
     def watching(self) -> AbstractContextManager[object]:
-        """Start nothing: plain lines need no display."""
+        """Nothing to start."""
         return nullcontext()
 
     def expect(self, items: int) -> None:
@@ -161,7 +161,7 @@ class LogReporter:
 
 
 def describe(line: StageProgress) -> str:
-    """Describe a line, for example as `answers elyza 40/100, 1 failed, 3.2 calls/s, limit 40, 12,345 tokens`."""
+    """One line of text, for example `answers elyza 40/100, 1 failed, 3.2 calls/s, limit 40, 12,345 tokens`."""
     elapsed = max(time.monotonic() - line.started, 1e-9)
     label = f" ({line.label})" if line.label else ""
     parts = [f"{line.stage} {line.benchmark}{label} {line.done}/{line.total}"]

@@ -16,16 +16,14 @@ from markupsafe import Markup
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.lake.statements import fetch_frame
 from shaberi_dagster.reports.comparison import ComparisonReport, Side, read_runs
-from shaberi_dagster.reports.ensemble import QuickReport
 from shaberi_dagster.reports.figures import megabytes
-from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.reports.question_grid import MOST_SIDES
-from shaberi_dagster.show.ensemble import ensemble_result
+from shaberi_dagster.reports.reading import fetch_frame
+from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.util.permissions import user_umask
 from shaberi_dagster.viewer.requests import N_QUESTIONS, FileRequest
-from shaberi_dagster.viewer.web.address import PageAddress, page_url
+from shaberi_dagster.viewer.web.ask import Ask, address
 from shaberi_dagster.viewer.web.pages import PAGES, Source, best_models, comparison_page, ensemble_page
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 
@@ -35,7 +33,7 @@ _ADDRESS = re.compile(r' (href|action|formaction)="(/[^"]*)"')
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of a file.
+    """What a file has.
 
     Attributes:
         pages: Its pages by their addresses.
@@ -45,7 +43,7 @@ class Contents:
         run_ids: Scores of these runs are in it; none means all.
     """
 
-    pages: Mapping[PageAddress, Shown]
+    pages: Mapping[Ask, Shown]
     n_questions: int
     tags: Sequence[str] = ()
     sources: Sequence[str] = ()
@@ -64,16 +62,16 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
     """
     if len(request.models) == 1 or len(request.models) > MOST_SIDES:
         raise ConfigurationError(f"name two to {MOST_SIDES} models to compare, or none for the best two")
-    common = [("judge", judge) for judge in request.judges] + [("passes", request.pipeline)]
+    common = [("judge", one) for one in request.judges] + [("passes", request.pipeline)]
     of_runs = (*(("tag", tag) for tag in request.tags), *(("source", source) for source in request.sources))
-    leaderboard = PageAddress("/", (*common, *of_runs))
+    leaderboard = Ask("/", (*common, *of_runs))
     models = list(request.models) or best_models(source, leaderboard)
-    chosen = (*common, *(("m", model) for model in models))
+    chosen = (*common, *(("m", one) for one in models))
     first = PAGES[leaderboard.path](source, leaderboard)
     others = range(2, first.values["board"].n_pages + 1)
-    addresses = [PageAddress("/", (*leaderboard.items, ("page", str(page)))) for page in others]
-    addresses += [PageAddress("/questions", chosen), PageAddress("/compare", chosen)] if models else []
-    pages = {leaderboard: first} | {address: PAGES[address.path](source, address) for address in addresses}
+    asks = [Ask("/", (*leaderboard.items, ("page", str(page)))) for page in others]
+    asks += [Ask("/questions", chosen), Ask("/compare", chosen)] if models else []
+    pages = {leaderboard: first} | {ask: PAGES[ask.path](source, ask) for ask in asks}
     return Contents(pages, request.n_questions, tags=request.tags, sources=request.sources)
 
 
@@ -87,28 +85,26 @@ def about_comparison(source: Source, report: ComparisonReport) -> Contents:
     asked, sides = report.request, (report.a, report.b)
     a, b = (_named(side, given, asked.tag) for side, given in zip(sides, (asked.a, asked.b), strict=True))
     benchmarks = [] if asked.benchmarks == "all" else asked.benchmarks.split(",")
-    how = [("judge", judge) for judge in asked.judges] + [("benchmark", name.strip()) for name in benchmarks]
+    how = [("judge", one) for one in asked.judges] + [("benchmark", one.strip()) for one in benchmarks]
     chosen = (("m", a), ("m", b), *how, ("passes", asked.pipeline))
-    grid = PageAddress("/questions", chosen)
-    pages = {PageAddress("/compare", chosen): comparison_page({(a, b): report}), grid: PAGES[grid.path](source, grid)}
+    grid = Ask("/questions", chosen)
+    pages = {Ask("/compare", chosen): comparison_page({(a, b): report}), grid: PAGES[grid.path](source, grid)}
     return Contents(pages, N_QUESTIONS, run_ids=[run_id for side in sides for run_id in side.run_ids])
 
 
-def about_ensemble(source: Source, report: QuickReport, gate: GateReport | None) -> Contents:
-    """Collect the report on an ensemble, its gate if there is one, and its questions beside those of the baseline.
+def about_ensemble(source: Source, document: EnsembleDocument) -> Contents:
+    """What an ensemble adds, what the gate says if there is one, and the questions, beside those of the baseline.
 
     Args:
         source: The lake.
-        report: The ensemble.
-        gate: The gate.
+        document: Report and gate.
     """
-    run_id = report.run_id
+    gate, run_id = document.gate, document.report.spec.run_id
     scored = {row["run_id"] for row in read_runs(source.catalog)}
-    wanted = dict.fromkeys([*([gate.baseline_run_id] if gate else []), run_id])
-    run_ids = [candidate for candidate in wanted if candidate in scored]
-    pages = {PageAddress("/ensemble", (("run", run_id),)): ensemble_page(run_id, ensemble_result(report, gate))}
+    run_ids = [one for one in dict.fromkeys([*([gate.baseline_run_id] if gate else []), run_id]) if one in scored]
+    pages = {Ask("/ensemble", (("run", run_id),)): ensemble_page(document)}
     if run_ids:
-        grid = PageAddress("/questions", tuple(("m", scored_id) for scored_id in run_ids))
+        grid = Ask("/questions", tuple(("m", one) for one in run_ids))
         pages[grid] = PAGES[grid.path](source, grid)
     return Contents(pages, N_QUESTIONS, run_ids=[*run_ids, run_id])
 
@@ -122,13 +118,13 @@ def write_html(source: Source, contents: Contents, now: datetime) -> str:
         now: When it is made.
     """
     pages = dict(contents.pages)
-    for grid in [page.values for address, page in contents.pages.items() if address.path == "/questions"]:
-        answers = [_page_address(grid["open"](row)) for row in grid["shown"][: contents.n_questions]]
-        pages |= {address: PAGES[address.path](source, address) for address in answers}
-    places = {_key(page_url(address.path, address.items)): f"page-{number}" for number, address in enumerate(pages)}
+    for grid in [page.values for ask, page in contents.pages.items() if ask.path == "/questions"]:
+        answers = [_asked(grid["open"](row)) for row in grid["shown"][: contents.n_questions]]
+        pages |= {ask: PAGES[ask.path](source, ask) for ask in answers}
+    places = {_key(address(ask.path, ask.items)): f"page-{number}" for number, ask in enumerate(pages)}
     sections = [
-        _linked(render(page, address, "section.html", place=place), places)
-        for (address, page), place in zip(pages.items(), places.values(), strict=True)
+        _linked(render(page, ask, "section.html", place=place), places)
+        for (ask, page), place in zip(pages.items(), places.values(), strict=True)
     ]
     chosen = {
         "tags": list(contents.tags) or None,
@@ -165,18 +161,16 @@ def _linked(section: str, places: Mapping[tuple[str, tuple[tuple[str, str], ...]
 
 
 def _key(text: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Make a key of an address, whatever the order of its parameters; a comparison is found by its models alone."""
-    address = _page_address(text)
-    return address.path, tuple(
-        sorted(
-            item for item in address.items if item != ("page", "1") and (address.path != "/compare" or item[0] == "m")
-        )
+    """What an address asks for, in whatever order; of a comparison only whose: a file has one of the same models."""
+    ask = _asked(text)
+    return ask.path, tuple(
+        sorted(one for one in ask.items if one != ("page", "1") and (ask.path != "/compare" or one[0] == "m"))
     )
 
 
-def _page_address(text: str) -> PageAddress:
+def _asked(text: str) -> Ask:
     parts = urlsplit(text)
-    return PageAddress(parts.path, tuple(parse_qsl(parts.query)))
+    return Ask(parts.path, tuple(parse_qsl(parts.query)))
 
 
 def _named(side: Side, given: str, tag: str | None) -> str:
@@ -187,7 +181,7 @@ def _named(side: Side, given: str, tag: str | None) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return the source by which a policy allows an inline script or style sheet."""
+    """How a policy allows an inline script or style sheet."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

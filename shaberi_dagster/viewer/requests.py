@@ -1,4 +1,4 @@
-"""The request for a file with pages of the viewer; light, so that help and usage errors are quick."""
+"""What a file with pages of the viewer is to have; light, so that help and usage errors are quick."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ N_QUESTIONS = 5
 
 @dataclass(frozen=True)
 class FileRequest:
-    """A request for a file about the whole lake.
+    """What a file about the whole lake is to have.
 
     Attributes:
         models: Two to five to compare question by question, each a model or MODEL@@TAG; none means the best two.

@@ -22,11 +22,12 @@ from shaberi_dagster.reports.figures import decimals
 from shaberi_dagster.reports.inspection import (
     PAGE,
     Filter,
+    InspectedQuestion,
+    InspectedRun,
     InspectedTexts,
     read_questions,
     read_texts,
 )
-from shaberi_dagster.reports.report import Row
 from shaberi_dagster.show.answers import answers_text, question_text
 from shaberi_dagster.show.text import printable, truncate
 
@@ -46,7 +47,7 @@ class RunsScreen(Screen[None]):
         _QUIT,
     ]
 
-    def __init__(self, runs: Sequence[Row], chosen: Filter) -> None:
+    def __init__(self, runs: Sequence[InspectedRun], chosen: Filter) -> None:
         super().__init__()
         self._runs, self._chosen = runs, chosen
         self._marked: list[int] = []
@@ -68,10 +69,10 @@ class RunsScreen(Screen[None]):
     def _add_runs(self, first: int, end: int) -> None:
         table = self.query_one(DataTable)
         for index, run in enumerate(self._runs[first:end], start=first):
-            names = truncate(printable(run["model"]), _NAME_WIDTH, "middle"), printable(run["run_tag"]), run["status"]
-            numbers = f"{run['n_answers']:,}", str(run["n_failed"]), decimals(run["score"])
-            cells = [*map(Text, names), *(Text(number, justify="right") for number in numbers)]
-            table.add_row(Text(), *cells, Text(", ".join(run["benchmarks"])), key=str(index))
+            names = truncate(printable(run.model), _NAME_WIDTH, "middle"), printable(run.run_tag), run.status
+            numbers = f"{run.n_answers:,}", str(run.n_failed), decimals(run.score)
+            cells = [*map(Text, names), *(Text(one, justify="right") for one in numbers)]
+            table.add_row(Text(), *cells, Text(", ".join(run.benchmarks)), key=str(index))
 
     def action_move(self, rows: int) -> None:
         """Move the cursor."""
@@ -107,15 +108,15 @@ class QuestionsScreen(Screen[None]):
         _QUIT,
     ]
 
-    def __init__(self, runs: Sequence[Row], chosen: Filter) -> None:
+    def __init__(self, runs: Sequence[InspectedRun], chosen: Filter) -> None:
         super().__init__()
         self.runs = runs
         self._chosen = chosen
-        self.questions: list[Row] = []
+        self.questions: list[InspectedQuestion] = []
         self.n_questions = 0
 
     def compose(self) -> ComposeResult:
-        """Lay out the state, the filter while one writes it, a table and the keys."""
+        """What is shown, the filter while one writes it, a table and the keys."""
         yield Static(id="state")
         yield Input(placeholder="benchmark:elyza judge:gpt category:… score<5 score>8 failed sort:difference words")
         yield DataTable(cursor_type="row")
@@ -130,7 +131,7 @@ class QuestionsScreen(Screen[None]):
     def _show(self) -> None:
         table = self.query_one(DataTable)
         table.clear(columns=True)
-        names = [f"{printable(run['model'])} {printable(run['run_tag'])}" for run in self.runs]
+        names = [f"{printable(run.model)} {printable(run.run_tag)}" for run in self.runs]
         heads = [truncate(name, _HEAD_WIDTH, "middle") for name in names]
         several = ["A-B" if len(self.runs) == 2 else "apart"] if len(self.runs) > 1 else []  # noqa: PLR2004
         for title in ("set", "#", *heads, *several, "judges apart", "failed", "category", "question"):
@@ -140,7 +141,7 @@ class QuestionsScreen(Screen[None]):
 
     def _read_page(self) -> None:
         app = _app(self)
-        page, n = read_questions(app.catalog, [run["run_id"] for run in self.runs], self._chosen, len(self.questions))
+        page, n = read_questions(app.catalog, [run.run_id for run in self.runs], self._chosen, len(self.questions))
         self.n_questions = n or self.n_questions
         table = self.query_one(DataTable)
         for question in page:
@@ -149,18 +150,18 @@ class QuestionsScreen(Screen[None]):
         said = f"{self.n_questions:,} questions" + (f" · {self._chosen}" if str(self._chosen) else "")
         self.query_one("#state", Static).update(Text(printable(said), style="bold"))
 
-    def _cells(self, question: Row) -> list[Text]:
-        scores = [question["scores"].get(run["run_id"]) for run in self.runs]
-        numbers = [*scores, *([question["difference"]] if len(scores) > 1 else []), question["disagreement"]]
+    def _cells(self, question: InspectedQuestion) -> list[Text]:
+        scores = [question.scores.get(run.run_id) for run in self.runs]
+        numbers = [*scores, *([question.difference] if len(scores) > 1 else []), question.disagreement]
         if len(scores) == 2 and None not in scores:  # noqa: PLR2004
             numbers[2] = (scores[0] or 0.0) - (scores[1] or 0.0)
-        place = question["question_set"].partition("-")[0], str(question["position"] or question["question_id"][:8])
+        place = question.question_set.partition("-")[0], str(question.position or question.question_id[:8])
         texts = (
-            truncate(printable(question["category"] or ""), _CATEGORY_WIDTH),
-            truncate(printable(question["question"] or ""), _QUESTION_WIDTH),
+            truncate(printable(question.category or ""), _CATEGORY_WIDTH),
+            truncate(printable(question.question or ""), _QUESTION_WIDTH),
         )
-        shown = [*map(decimals, numbers), str(question["n_failed"] or "")]
-        return [*map(Text, place), *(Text(number, justify="right") for number in shown), *map(Text, texts)]
+        shown = [*map(decimals, numbers), str(question.n_failed or "")]
+        return [*map(Text, place), *(Text(one, justify="right") for one in shown), *map(Text, texts)]
 
     def read_up_to(self, index: int) -> bool:
         """Read pages until there is a question at that place; whether there is one."""
@@ -212,7 +213,7 @@ class QuestionsScreen(Screen[None]):
 
 
 class AnswersScreen(Screen[None]):
-    """A question with the answers and judgements of each run, side by side."""
+    """One question with the answers of each run and what judges said, side by side."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,right", "next(1)", "next question"),
@@ -249,11 +250,11 @@ class AnswersScreen(Screen[None]):
         self._read()
 
     @property
-    def _question(self) -> Row:
+    def _question(self) -> InspectedQuestion:
         return self._questions.questions[self._index]
 
     def _read(self) -> None:
-        run_ids = [run["run_id"] for run in self._questions.runs]
+        run_ids = [run.run_id for run in self._questions.runs]
         ((_, self._texts),) = read_texts(_app(self).catalog, run_ids, [self._question])
         for column in self.query(VerticalScroll):
             column.scroll_home(animate=False)
@@ -265,7 +266,7 @@ class AnswersScreen(Screen[None]):
         question = self.query_one("#question Static", Static)
         question.update(question_text(self._question, self._texts, in_full=self._with_reference))
         for run, column in zip(self._questions.runs, self.query(".answer Static").results(Static), strict=True):
-            score = self._question["scores"].get(run["run_id"])
+            score = self._question.scores.get(run.run_id)
             column.update(answers_text(run, score, self._texts, judgements=self._with_judgements))
 
     def action_next(self, places: int) -> None:
@@ -285,12 +286,11 @@ class AnswersScreen(Screen[None]):
         self._show()
 
     def action_copy(self) -> None:
-        """Copy everything of the question, as text, into the clipboard of the terminal."""
+        """Everything of the question, as text, into the clipboard of the terminal."""
         if self._texts:
             whole = [question_text(self._question, self._texts)]
             whole += [
-                answers_text(run, self._question["scores"].get(run["run_id"]), self._texts)
-                for run in self._questions.runs
+                answers_text(run, self._question.scores.get(run.run_id), self._texts) for run in self._questions.runs
             ]
             self.app.copy_to_clipboard("\n\n".join(text.plain for text in whole))
             self.notify("copied")
@@ -315,7 +315,7 @@ class Inspector(App[None]):
     def __init__(
         self,
         catalog: duckdb.DuckDBPyConnection,
-        runs: Sequence[Row],
+        runs: Sequence[InspectedRun],
         chosen: Filter,
         *,
         together: bool = False,

@@ -22,8 +22,7 @@ select
     run_id, model, run_tag, judge, benchmark, question_set, pipeline, null_policy, score, sd_questions,
     n_planned, n_scored, n_failed, n_excluded, coalesce(n_out_of_scale, 0) as n_out_of_scale, baseline_score,
     n_asked,
-    judge_prompt_hash, judge_config_hash, pipeline_hash, base_tag, run_number, source,
-    judge_prompt_of(judge, judge_prompt_hash, source) as judge_prompt
+    judge_prompt_hash, judge_config_hash, pipeline_hash, base_tag, run_number, source
 from chosen
 left join (select run_id, source from runs) using (run_id)
 left join baselines using (run_id, judge, benchmark)

@@ -18,7 +18,7 @@ select
     run_id, model, run_tag, judge, benchmark, question_set, pipeline, null_policy, score, sd_questions,
     n_planned, n_scored, n_failed, n_excluded, 0 as n_out_of_scale, baseline_score, null as n_asked,
     versions.judge_prompt_hash, versions.judge_config_hash, versions.pipeline_hash, base_tag, run_number,
-    source, judge_prompt_of(judge, versions.judge_prompt_hash, source) as judge_prompt
+    source
 from own
 left join baselines using (run_id, judge, benchmark, question_set)
 left join versions using (run_id, judge, benchmark, pipeline)

@@ -43,22 +43,21 @@ def test_a_fifth_of_the_code_is_gone() -> None:
 
 
 @pytest.mark.unit
+@_not_yet
 def test_imports_stand_on_top_of_modules() -> None:
     assert sum(len(house.imports_in_functions(module)) for module in house.modules()) <= 40
 
 
 @pytest.mark.unit
+@_not_yet
 def test_a_stage_is_named_by_itself_and_by_the_list_of_stages() -> None:
-    """A field of that name, which is the key of a mapping, is no stage."""
-    naming = {module for module, tree in house.modules().items() if "consensus" in _names_in(tree)}
+    naming = {
+        module
+        for module, tree in house.modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value == "consensus"
+    }
     assert naming <= {"shaberi_dagster.stages", "shaberi_dagster.stages.consensus", "shaberi_dagster.lake.schemas"}
-
-
-def _names_in(tree: ast.Module) -> set[object]:
-    nodes = list(ast.walk(tree))
-    keys = {id(key) for node in nodes if isinstance(node, ast.Dict) for key in node.keys}
-    keys |= {id(node.slice) for node in nodes if isinstance(node, ast.Subscript)}
-    return {node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in keys}
 
 
 _COUNTING_FRAMES = """

@@ -17,7 +17,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
-from shaberi_dagster.show.comparison import comparison_result
+from shaberi_dagster.show.comparison import ComparisonDocument
 from shaberi_dagster.show.formats import write
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 from shaberi_dagster.util.identity import run_id_of
@@ -115,7 +115,7 @@ def compared(lake, views, capsys):
     def run(a="m", b="n", output_format="json", **choices):
         lake.write(views.add)
         report = read_comparison(views.catalog, ComparisonRequest(a, b, **choices))
-        write(comparison_result(report), output_format, Console())
+        write(ComparisonDocument(report), output_format, Console())
         out = capsys.readouterr().out
         return json.loads(out) if output_format == "json" else out
 

@@ -9,8 +9,8 @@ import pytest
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.import_ensemble import ImportEnsemble, import_ensemble
+from shaberi_dagster.exchange.importer import FileCounts, ImportReport
 from shaberi_dagster.exchange.outcomes import caches_result
-from shaberi_dagster.exchange.reporting import FileCounts, ImportReport
 from shaberi_dagster.lake.schemas import LEGACY_QUARANTINE
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.report import Sentences

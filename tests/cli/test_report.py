@@ -172,14 +172,13 @@ def test_strategies_of_several_jobs_stand_side_by_side(jobs: Reported) -> None:
 
     assert code == 0
     assert text.startswith(f"{MARKER}\n## Consensus against a single answer\n")
-    elo, council = "70.0% (7/10)<br>+10.0 (-25.0 to +37.5)", "40.0% (4/10)<br>-20.0 (-25.0 to +37.5)"
+    elo, council = "70.0 % (7/10)<br>+10.0 (-25.0 to +37.5)", "40.0 % (4/10)<br>-20.0 (-25.0 to +37.5)"
     assert cells(text, "dataset")[0] == ["`single`", "`elo`", "`council`"]
-    assert cells(text, "`gsm8k`")[0] == ["60.0% (6/10)", elo, council]
-    assert cells(text, "**all questions**")[0][1].startswith("70.0% (14/20)<br>")
-    assert cells(text, "**mean of datasets**") == [["60.0%", "70.0%<br>+10.0", "40.0%<br>-20.0"]]
+    assert cells(text, "`gsm8k`")[0] == ["60.0 % (6/10)", elo, council]
+    assert cells(text, "**all questions**")[0][1].startswith("70.0 % (14/20)<br>")
+    assert cells(text, "**mean of datasets**") == [["60.0 %", "70.0 %<br>+10.0", "40.0 %<br>-20.0"]]
     assert "`gsm8k@10-0123abcd` | `0123456789ab` | 10 | 10 of `gsm8k@50`, `pinned` | `rule:numeric`" in text
-    assert "- 3 shared samples of `m`; the single answer is a sample of its own; consensus by `m`.\n" in text
-    assert "- Graded by rules, and by `judge` what they cannot tell.\n- Sent for samples: temperature 0.7.\n" in text
+    assert "3 shared samples of `m`, temperature 0.7" in text
     assert "Not compared with a baseline." in text
     assert "secret-host" not in text
 
@@ -234,8 +233,8 @@ def test_a_failed_gate_is_told_with_its_tests_and_ends_ci_with_1(jobs: Reported)
     ]  # fmt: skip
     assert cells(text, "`council`")[1][0] == "PASSED"
     worse = next(row for row in cells(text, "`elo`") if "`gsm8k`" in row)
-    assert worse[2:8] == ["10", "100.0%", "20.0%", "-80.0", "100.0% 20.0%", "8/0"]
-    assert (float(worse[8]), worse[-1]) == (pytest.approx(0.5**8, abs=1e-4), "worse")
+    assert worse[2:6] == ["10", "100.0 %", "20.0 %", "-80.0"]
+    assert (float(worse[6]), worse[-1]) == (pytest.approx(0.5**8, abs=1e-4), "worse")
     assert any(row[-3:-1] == ["too few", "-"] or "too few" in row for row in cells(text, "`council`"))
     assert "at most 10% fail in one of the 2 jobs" in text
     assert f"`elo`: `{warning}`" in text
@@ -271,27 +270,6 @@ def test_passed_gates_are_told(jobs: Reported) -> None:
     assert code == 0
     assert "**Regression gate PASSED** in 1 of 2 jobs." in text
     assert "Not compared with a baseline: `council`." in text
-
-
-def test_samples_of_which_nobody_recorded_prompt_and_parameters_are_reported(jobs: Reported) -> None:
-    made = document("elo")
-    for part in made["benchmarks"]:
-        part.update(temperature=None, max_tokens=None, prompt_hash=None)
-    code, text = jobs.add("elo", made).report()
-
-    assert code == 0
-    assert "Sent for samples: no temperature." in text
-
-
-@pytest.mark.parametrize("value", [float("nan"), 1e300, -3, "many"])
-@pytest.mark.parametrize("field", ["n_correct", "accuracy", "cost_usd"])
-def test_numbers_that_are_none_make_no_document(jobs: Reported, field: str, value: Any) -> None:
-    made = document("elo")
-    made["overall"]["pooled"]["results"][0][field] = value
-    code, text = jobs.add("elo", made).report()
-
-    assert code == 3
-    assert f"`elo` is no document of quick-eval: `overall.pooled.results.0.{field}: " in text
 
 
 @pytest.mark.parametrize(
@@ -367,13 +345,6 @@ def test_names_are_nothing_but_text(jobs: Reported) -> None:
         one.update(benchmark=EVIL, question_set=EVIL, judge=EVIL, sample={"of": EVIL, "size": 1, "order": EVIL})
     made["gate"]["baseline"] = EVIL
     made["gate"]["tests"][0].update(strategy=EVIL, benchmark=EVIL)
-    against = {"strategy": "elo", "reference": "samples", "n_questions": 9, "n_only_strategy": 1, "n_only_reference": 0}
-    against |= {"difference": 0.1, "interval": None, "p_value": 1, "adjusted_p_value": 1, "n_more": None}
-    against |= {"why_withheld": EVIL}
-    made["overall"]["pooled"]["against"] = [against]
-    counts = dict.fromkeys(("n_planned", "n_scored", "n_failed", "n_excluded"), 1)
-    names = dict.fromkeys(("benchmark", "question_set", "judge", "strategy"), EVIL)
-    made["judged"] = [names | counts | {"score": 5.5, "against": against}]
     _, text = jobs.add("a<b>`|@team #1", made).add("x" * 100, None).report()
 
     own_html = r"</?details(?: open)?>|</?summary>|<code>[^<\n]*</code>|<br>|" + re.escape(MARKER)
@@ -385,9 +356,7 @@ def test_names_are_nothing_but_text(jobs: Reported) -> None:
         "### Regression gate",
     ]
     tables = re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE)
-    assert len(tables) == 7
-    assert "but `a¦b <script>x" in text
-    assert "` by `a¦b <script>x" in text
+    assert len(tables) == 6
     for table in tables:
         assert len({line.count("|") for line in table.splitlines()}) == 1
     assert "x" * 61 not in text
@@ -395,7 +364,7 @@ def test_names_are_nothing_but_text(jobs: Reported) -> None:
 
 def test_a_long_report_leaves_details_out_and_says_so(jobs: Reported) -> None:
     made = document("elo", gate=gate(8))
-    made["gate"]["tests"] += made["gate"]["tests"][1:] * 200
+    made["gate"]["tests"] += made["gate"]["tests"][1:] * 300
     for number in range(12):
         jobs.add(f"job-{number}", made)
     code, text = jobs.report(title="t" * 100_000)

@@ -9,9 +9,8 @@ from shaberi_dagster.consensus.base import Reply, decide_all
 from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
 from shaberi_dagster.journal.files import FileJournal
 from shaberi_dagster.llm.engine import Engine
-from shaberi_dagster.llm.request import ChatRequest, Endpoint
 from shaberi_dagster.llm.session import CallSession
-from shaberi_dagster.llm.types import Sampling
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Sampling
 from tests.consensus.scripted import QUESTION, candidates, strategy
 from tests.mock_endpoint import running_mock
 

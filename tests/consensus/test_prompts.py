@@ -14,24 +14,17 @@ LIBRARY = PromptLibrary(project_folder("prompts"))
 PROMPTS = ConsensusPrompts(LIBRARY)
 
 OF_TEXTS: dict[str, Callable[[str, str], Messages]] = {
-    "standard": lambda a, b: PROMPTS.messages("standard", QUESTION, [Response("R1", a), Response("R2", b)]),
-    "majority_ranking": lambda a, b: PROMPTS.messages(
-        "majority_ranking", QUESTION, [Response("R1", a), Response("R2", b)]
+    "standard": lambda a, b: PROMPTS.standard(QUESTION, [Response("R1", a), Response("R2", b)]),
+    "majority_ranking": lambda a, b: PROMPTS.majority_ranking(QUESTION, [Response("R1", a), Response("R2", b)]),
+    "majority_synthesis": lambda a, b: PROMPTS.majority_synthesis(
+        QUESTION, [Response("R1", a, alignment=90.0), Response("R2", b, alignment=12.5)], "R1"
     ),
-    "majority_synthesis": lambda a, b: PROMPTS.messages(
-        "majority_synthesis",
-        QUESTION,
-        [Response("R1", a, alignment=90.0), Response("R2", b, alignment=12.5)],
-        anchor="R1",
-    ),
-    "elo_pair": lambda a, b: PROMPTS.messages(
-        "elo_pair", QUESTION, [Response("A", a), Response("B", b)], reasoning=True
-    ),
-    "elo_summary": lambda a, b: PROMPTS.messages("elo_summary", QUESTION, [Response("R1", a), Response("R2", b)]),
-    "council_critique": lambda a, _: PROMPTS.messages("council_critique", QUESTION, [Response("R1", a)]),
+    "elo_pair": lambda a, b: PROMPTS.elo_pair(QUESTION, a, b, reasoning=True),
+    "elo_summary": lambda a, b: PROMPTS.elo_summary(QUESTION, [Response("R1", a), Response("R2", b)]),
+    "council_critique": lambda a, _: PROMPTS.council_critique(QUESTION, Response("R1", a)),
     "council_rebuttal": lambda a, b: PROMPTS.council_rebuttal(QUESTION, Response("R1", a), [b, "too short"]),
     "council_judgement": lambda a, b: PROMPTS.council_judgement(QUESTION, Response("R1", a), [b], "I stand by it"),
-    "council_pair": lambda a, b: PROMPTS.messages("council_pair", QUESTION, [Response("R1", a), Response("R2", b)]),
+    "council_pair": lambda a, b: PROMPTS.council_pair(QUESTION, Response("R1", a), Response("R2", b)),
     "council_summary": lambda a, b: PROMPTS.council_summary(
         QUESTION, [Response("R1", a, rebuttal="refined"), Response("R2", b)]
     ),
@@ -114,7 +107,7 @@ def test_only_who_replied_has_a_refined_position():
 
 
 def test_a_judge_that_is_not_to_reason_is_asked_for_the_line_alone():
-    (message,) = PROMPTS.messages("elo_pair", QUESTION, [Response("A", "x"), Response("B", "y")], reasoning=False)
+    (message,) = PROMPTS.elo_pair(QUESTION, "x", "y", reasoning=False)
     assert "Give your reason" not in message.content
     assert "nothing else:\nWINNER: A\nWINNER: B\nWINNER: TIE" in message.content
 

@@ -280,10 +280,10 @@ def test_a_plan_asks_nobody_and_changes_nothing(mock, workspace, tmp_path):
 
     found = expected(decision, workspace, decision.started_at)
 
-    assert [one["pair"] for one in found][-1] == "at most"
-    assert [one["n_questions"] for one in found] == sorted(one["n_questions"] for one in found)
-    assert found[0]["n_questions"] < N_QUESTIONS
-    assert all(one["calls"] == 4 * one["n_questions"] for one in found)
+    assert [one.pair for one in found][-1] == "at most"
+    assert [one.n_questions for one in found] == sorted(one.n_questions for one in found)
+    assert found[0].n_questions < N_QUESTIONS
+    assert all(one.calls == 4 * one.n_questions for one in found)
     assert len(mock.bodies) == 0
     assert workspace.lake.read("runs").is_empty()
     assert workspace.lake.read("decisions").is_empty()

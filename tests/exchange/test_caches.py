@@ -8,7 +8,7 @@ import pytest
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.caches import JUDGE, import_ensemble
-from shaberi_dagster.exchange.logs import unknown_question_id
+from shaberi_dagster.exchange.importer import unknown_question_id
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.views import public_views
 from shaberi_dagster.reports.requests import ScoreSelection

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.exchange.caches import import_ensemble
+from shaberi_dagster.exchange.importer import ImportReport
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.reporting import ImportReport
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.identity import sha256_text

@@ -13,8 +13,8 @@ from shaberi_dagster.exchange.importer import (
     Importer,
     ImportSource,
     RunPart,
+    import_logs,
 )
-from shaberi_dagster.exchange.logs import import_logs
 from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.requests import ScoreSelection

@@ -183,7 +183,7 @@ def test_a_damaged_log_is_one_line_and_is_written_anew_without_losing_a_row(kind
     if kind != "no end":  # which only the catalog can tell of
         assert "of table calls is damaged" in home.evaluate("m", "--rejudge").complaint
 
-    assert "the log was rewritten" in home.command("shaberi", "doctor", "--repair").succeeded().out
+    assert "the log is written anew" in home.command("shaberi", "doctor", "--repair").succeeded().out
     assert list(differences(tables_of(Lake(home.warehouse)), tables_of(Lake(whole.warehouse)))) == []
     home.command("shaberi", "compact").succeeded()
     home.evaluate("m").succeeded()

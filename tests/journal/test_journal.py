@@ -171,13 +171,13 @@ def test_news_go_on_where_they_ended_and_begin_anew_with_a_new_journal(journals,
         nothing = journals.news("m@@t", "answers", second.place)
         journal.remove()
     assert (hashes(first), hashes(second), hashes(nothing)) == (["a"], ["b"], [])
-    assert (second.restarted, nothing.restarted) == (False, False)
+    assert (second.anew, nothing.anew) == (False, False)
     with opened() as journal:
         for name in "cdefg":  # longer than the one before, so that only its identity tells
             journal.append(finished(name), {})
         journal.check()
         third = journals.news("m@@t", "answers", second.place)
-    assert (third.restarted, hashes(third)) == (True, list("cdefg"))
+    assert (third.anew, hashes(third)) == (True, list("cdefg"))
 
 
 def test_what_stands_half_a_second_after_a_call_survives_kill_9(tmp_path, opened):

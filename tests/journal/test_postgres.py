@@ -26,8 +26,8 @@ def test_the_label_of_a_database_has_no_password():
     ("url", "words"),
     [
         ("postgresql://me:secret@127.0.0.1:1/evals", "postgresql://127.0.0.1:1/evals cannot be reached"),
-        ("me:secret@db", "must be like postgresql://user:password@host:port/name"),
-        ("postgresql://me:secret@db:port/evals", "must be like postgresql://|cannot be reached"),
+        ("me:secret@db", "is no postgresql://user:password@host:port/name"),
+        ("postgresql://me:secret@db:port/evals", "is no postgresql://|cannot be reached"),
     ],
 )
 def test_a_database_that_is_not_there_is_one_line_without_a_password(url, words):

@@ -11,7 +11,7 @@ from typing import Any
 
 from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.llm.endpoints import request_body
-from shaberi_dagster.llm.request import ChatRequest
+from shaberi_dagster.llm.types import ChatRequest
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace

@@ -36,7 +36,6 @@ _MACROS = {
     "multi_judge_leaderboard_of": "multi_judge_leaderboard_of(['m'], tags := ['t'], policy := 'strict')",
     "judge_agreement_of": "judge_agreement_of('score_patterns')",
     "judge_leniency_of": "judge_leniency_of('score_patterns')",
-    "judge_prompt_of": "(select judge_prompt_of('j', null, source) as judge_prompt from runs)",
     "evidence_of": "evidence_of('scores')",
     "imported_runs": "imported_runs(['legacy'], null)",
 }

@@ -15,7 +15,6 @@ _CALLS = {
     "evidence_of": "evidence_of('scores')",
     "imported_runs": "imported_runs(null, null)",
     "judge_agreement_of": "judge_agreement_of('score_patterns')",
-    "judge_prompt_of": "(select judge_prompt_of('j', null, 'tree') as judge_prompt)",
     "judge_leniency_of": "judge_leniency_of('score_patterns')",
     "leaderboard_under": "leaderboard_under('legacy')",
     "multi_judge_leaderboard_of": "multi_judge_leaderboard_of(['m'])",

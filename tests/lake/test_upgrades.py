@@ -139,7 +139,9 @@ def test_compacting_upgrades_and_so_does_a_command(older: Lake) -> None:
 
 def test_a_lake_that_is_only_for_reading_refuses_to_write_an_older_one(older: Lake) -> None:
     before = _files(older.folder)
-    with pytest.raises(ConfigurationError, match=rf"has format 1, today's is {FORMAT}: `shaberi compact` upgrades it"):
+    with pytest.raises(
+        ConfigurationError, match=rf"has format 1, today's is {FORMAT}: `shaberi compact` brings it up to date"
+    ):
         older.append("judgements", _judgements("b"))
     with pytest.raises(ConfigurationError, match="has format 1"):
         compact_lake(older)

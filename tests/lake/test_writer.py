@@ -91,11 +91,11 @@ def test_replaced_rows_go_or_are_retired_and_the_others_stay_as_they_are(lake: L
         ("other@@t", "q1", 9.0),
     ]
 
-    def superseded(rows: pl.DataFrame) -> pl.DataFrame:
+    def retired(rows: pl.DataFrame) -> pl.DataFrame:
         return rows.with_columns(superseded=pl.lit(value=True))
 
     for score in (6.0, 7.0):
-        _write(lake, _row("q1", score=score), replaced=_keys(first), supersede=superseded)
+        _write(lake, _row("q1", score=score), replaced=_keys(first), retire=retired)
     own = [row for row in _found(lake, "run_id", "question_id", "superseded", "score") if row[:2] == ("m@@t", "q1")]
     assert own == [("m@@t", "q1", False, 7.0), ("m@@t", "q1", True, 5.0), ("m@@t", "q1", True, 6.0)]
 

@@ -13,8 +13,7 @@ import pytest
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL, start_embedded
 from shaberi_dagster.llm.endpoints import resolve_endpoint
 from shaberi_dagster.llm.engine import Engine
-from shaberi_dagster.llm.request import ChatRequest
-from shaberi_dagster.llm.types import Message, Sampling, ScoreLine
+from shaberi_dagster.llm.types import ChatRequest, Message, Sampling, ScoreLine
 
 pytestmark = pytest.mark.integration
 
@@ -84,8 +83,7 @@ import asyncio, sys
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import resolve_endpoint
 from shaberi_dagster.llm.engine import Engine
-from shaberi_dagster.llm.types import Message, Sampling
-from shaberi_dagster.llm.request import ChatRequest
+from shaberi_dagster.llm.types import ChatRequest, Message, Sampling
 
 async def main(tokens):
     request = ChatRequest(resolve_endpoint(DEFAULT_MODEL), DEFAULT_MODEL, (Message("user", "Tell a story."),), Sampling(1.0, tokens))

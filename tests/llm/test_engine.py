@@ -14,7 +14,7 @@ from shaberi_dagster.llm.client import ClientSettings
 from shaberi_dagster.llm.embedded import SLOTS
 from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.llm.limiter import LimiterSettings
-from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.llm.types import Endpoint
 from shaberi_dagster.llm.workers import run_all
 from tests.mock_endpoint import running_mock
 

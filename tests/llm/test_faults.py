@@ -21,8 +21,8 @@ from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.client import ClientSettings
 from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.llm.limiter import LimiterSettings
-from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.session import CallSession
+from shaberi_dagster.llm.types import ChatRequest
 from shaberi_dagster.llm.workers import run_all
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.runs.workspace import Workspace

@@ -14,7 +14,7 @@ from shaberi_dagster.llm.endpoints import (
     resolve_endpoint,
 )
 from shaberi_dagster.llm.keys import key_hosts, keys_named
-from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.llm.types import Endpoint
 
 pytestmark = pytest.mark.unit
 

@@ -236,9 +236,9 @@ def test_own_prices_hold_from_their_first_day_to_their_last(tmp_path: Path) -> N
         ("- {model: m, input: 1, output: 1, currency: JPY}", r"currency: Input should be 'USD'"),
         ("- {model: m, input: 1, output: 1, until: 2026-01-01}", "until: Extra inputs are not permitted"),
         ("- {model: m, input: 1, output: 1, from: soon}", "from: Input should be a valid date"),
-        ("- {model: m, input: 1, output: 1, from: 2026-02-30}", "is not valid YAML: day is out of range"),
+        ("- {model: m, input: 1, output: 1, from: 2026-02-30}", "is no YAML: day is out of range"),
         ("- {model: m, input: 1, output: 1, from: 2026-02-02, to: 2026-02-01}", r"to \(2026-02-01\) is before from"),
-        ("- [", "is not valid YAML"),
+        ("- [", "is no YAML"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_entry_and_what_is_wrong(text: str, complaint: str, tmp_path: Path) -> None:

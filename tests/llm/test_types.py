@@ -6,8 +6,7 @@ import orjson
 import pytest
 
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.llm.request import ChatRequest, Endpoint
-from shaberi_dagster.llm.types import Message, Sampling, ScoreLine
+from shaberi_dagster.llm.types import ChatRequest, Endpoint, Message, Sampling, ScoreLine
 
 pytestmark = pytest.mark.unit
 

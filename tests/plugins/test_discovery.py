@@ -23,8 +23,7 @@ from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.views import VIEWS
 from shaberi_dagster.llm.endpoints import ENDPOINTS, default_max_tokens, request_body, resolve_endpoint
-from shaberi_dagster.llm.request import ChatRequest
-from shaberi_dagster.llm.types import Message, Sampling
+from shaberi_dagster.llm.types import ChatRequest, Message, Sampling
 from shaberi_dagster.passes.registry import PASSES, make_pass
 from shaberi_dagster.plugins.discovery import PluginError
 from shaberi_dagster.prompts.library import (
@@ -113,7 +112,7 @@ def test_a_reader_that_is_missing_is_named(folder, reader, why):
         (TRIVIA.replace("10", "ten"), r"trivia.yaml:5: scale_maximum: Input should be a valid integer"),
         (TRIVIA + "hub: {repository: a/b}\n", r"trivia.yaml:6: hub.split: Field required"),
         (TRIVIA + "columns:\n  question: [ask]\n  answer: [a]\n", r"trivia.yaml:8: columns.answer"),
-        (TRIVIA + "title: [\n", r"trivia.yaml:7: is not valid YAML"),
+        (TRIVIA + "title: [\n", r"trivia.yaml:7: is no YAML"),
         (TRIVIA + "name: other\n", r"trivia.yaml: name is what the file is called"),
         (TRIVIA.replace("10", "0"), "scale_minimum must be below"),
         ("- a\n", "must be a mapping"),

@@ -12,7 +12,7 @@ from statsmodels.stats.multitest import multipletests
 
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
 from shaberi_dagster.reports.ensemble import read_report
-from shaberi_dagster.show.ensemble import ensemble_result
+from shaberi_dagster.show.ensemble import EnsembleDocument
 from shaberi_dagster.show.formats import write
 from shaberi_dagster.statistics.significance import mcnemar_exact, sign_flip_test
 from tests.judged_ensembles import SIZE, judged_ensemble, right
@@ -38,12 +38,12 @@ def read(workspace):
 
 
 def against(report, reference):
-    return {one.strategy: one for one in report.overall.pooled.against if one.reference == reference}
+    return {one.strategy: one for one in report.pooled.against if one.reference == reference}
 
 
 def shown(report, width=80):
     out = StringIO()
-    write(ensemble_result(report), "table", Console(file=out, width=width))
+    write(EnsembleDocument(report), "table", Console(file=out, width=width))
     return out.getvalue()
 
 
@@ -51,7 +51,7 @@ def test_means_of_datasets_without_a_wrong_answer_have_intervals_within_the_scal
     all_right = {"single": right(SIZE), "plurality": right(SIZE)}
     report = read({"gsm8k": all_right, "math500": all_right})
 
-    mean = next(one for one in report.overall.mean_of_benchmarks if one.strategy == "plurality")
+    mean = next(one for one in report.means if one.strategy == "plurality")
     assert (mean.accuracy, mean.interval.upper, mean.delta) == (1.0, 1.0, 0.0)
     assert 0.8 < mean.interval.lower < 0.99
     assert -0.2 < mean.delta_interval.lower < 0 < mean.delta_interval.upper < 0.2
@@ -78,7 +78,7 @@ def test_the_mean_of_the_samples_is_a_less_noisy_reference_than_one_answer(read)
     samples = [[random.random() < chance for _ in range(3)] for chance in chances]
     report = read({"gsm8k": {"single": single, "elo": strategy, "samples": samples}})
 
-    widths = {one.reference: one.interval.upper - one.interval.lower for one in report.overall.pooled.against}
+    widths = {one.reference: one.interval.upper - one.interval.lower for one in report.pooled.against}
     # In theory sqrt((1 + 1/3) / (1 + 1)) = 0.82: a sample's noise is that of the strategy, here an answer like them.
     assert 0.7 < widths["samples"] / widths["single"] < 0.92
 
@@ -113,7 +113,7 @@ def test_an_answer_that_is_not_there_is_left_out_and_no_gain_of_the_other_side(r
     assert (samples["plurality"].difference, samples["plurality"].n_questions) == (0, 19)
     assert (samples["elo"].n_only_reference, samples["elo"].n_only_strategy) == (0, 0)
     assert (single["elo"].n_questions, single["elo"].n_only_strategy, single["elo"].p_value) == (15, 4, 1)
-    plurality = next(one for one in report.overall.pooled.results if one.strategy == "plurality")
+    plurality = next(one for one in report.pooled.results if one.strategy == "plurality")
     assert (plurality.accuracy, plurality.delta, plurality.n_against_single, plurality.n_gained) == (1, 0, 15, 0)
     text = " ".join(shown(report).split())
     assert "plurality: no difference to the mean of its samples is shown: +0.0 points" in text
@@ -134,7 +134,7 @@ def test_members_have_their_own_accuracy_and_strategies_are_compared_with_the_be
         sample_models=["good", "fair", "bad"],
     )
 
-    assert [(row["model"], row["n_correct"], row["n_planned"]) for row in report.overall.pooled.members] == [
+    assert [(one.model, one.n_correct, one.n_planned) for one in report.pooled.members] == [
         ("good", 20, 20),
         ("fair", 12, 20),
         ("bad", 4, 20),
@@ -149,15 +149,15 @@ def test_members_have_their_own_accuracy_and_strategies_are_compared_with_the_be
 def test_one_model_has_no_members(read):
     report = read({"gsm8k": {"single": right(10), "plurality": right(15), "samples": MIXED}})
 
-    assert report.overall.pooled.members == ()
-    assert {one.reference for one in report.overall.pooled.against} == {"samples", "single"}
+    assert report.pooled.members == ()
+    assert {one.reference for one in report.pooled.against} == {"samples", "single"}
 
 
 def test_verdicts_that_could_not_be_read_are_counted(read, workspace):
     unread = ["no_score", "no_score", "timeout", *right(17, 17)]
     report = read({"gsm8k": {"single": unread, "plurality": right(20), "samples": MIXED}})
 
-    single = next(one for one in report.overall.pooled.results if one.strategy == "single")
+    single = next(one for one in report.pooled.results if one.strategy == "single")
     assert (single.n_failed, single.n_unreadable) == (3, 2)
     assert "2 answers of those that failed got a verdict of the grading model that could not be read." in " ".join(
         shown(report).split()
@@ -174,7 +174,7 @@ def test_the_report_opens_with_a_sentence_a_strategy_and_says_how_many_questions
     text = shown(report)
     opening = " ".join(text.split("\n\n")[0].split())
     plurality, elo = against(report, "samples")["plurality"], against(report, "samples")["elo"]
-    assert opening.startswith(f"m {report.run_tag} plurality: +")
+    assert opening.startswith(f"m {report.spec.run_tag} plurality: +")
     assert f"plurality: {100 * plurality.difference:+.1f} points over the mean of its samples (" in opening
     assert "elo: no difference to the mean of its samples is shown: " in opening
     assert elo.n_more > 0
@@ -193,7 +193,7 @@ def test_it_fits_in_eighty_columns(read):
 def test_the_json_is_what_its_schema_says(read):
     report = read({"gsm8k": {"single": right(10), "plurality": right(20), "samples": MIXED}}, sample_models=["a", "b"])
 
-    data = orjson.loads(orjson.dumps(ensemble_result(report).data()))
+    data = orjson.loads(orjson.dumps(EnsembleDocument(report).data()))
     jsonschema.validate(data, SCHEMA)
     members = [one["model"] for one in data["benchmarks"][0]["members"]]
     assert sorted(members) == ["a", "b"]

@@ -32,9 +32,9 @@ def found(catalog, text, run_ids=BOTH):
 
 def test_runs_have_their_answers_failures_and_scores(catalog):
     first, second = read_runs(catalog, benchmark=None)
-    assert tuple(first[name] for name in ("model", "n_answers", "n_failed", "score")) == ("alpha", N_QUESTIONS, 0, 9.0)
-    assert second["n_failed"] == 1
-    assert [one["model"] for one in read_runs(catalog, models=["beta"], tags=["july"], benchmark="tengu")] == ["beta"]
+    assert (first.model, first.n_answers, first.n_failed, first.score) == ("alpha", N_QUESTIONS, 0, 9.0)
+    assert second.n_failed == 1
+    assert [one.model for one in read_runs(catalog, models=["beta"], tags=["july"], benchmark="tengu")] == ["beta"]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_runs_of_a_name_that_the_lake_has_not_are_refused_with_those_like_it(cho
 def test_questions_come_page_by_page_and_all_once(catalog):
     page, n = read_questions(catalog, BOTH, Filter())
     assert (len(page), n) == (PAGE, N_QUESTIONS)
-    assert [one["position"] for one in found(catalog, "")] == list(range(1, N_QUESTIONS + 1))
+    assert [one.position for one in found(catalog, "")] == list(range(1, N_QUESTIONS + 1))
 
 
 @pytest.mark.parametrize(
@@ -71,33 +71,30 @@ def test_questions_come_page_by_page_and_all_once(catalog):
     ],
 )
 def test_a_filter_leaves_what_it_says(text, expected, catalog):
-    assert [one["position"] for one in found(catalog, text)][:11] == expected[:11]
+    assert [one.position for one in found(catalog, text)][:11] == expected[:11]
 
 
 def test_scores_of_runs_and_how_far_they_are_apart(catalog):
     question = found(catalog, "")[9]
-    assert question["scores"] == {"alpha@@july": 9.0, "beta@@july": 1.0}
-    assert (question["difference"], question["disagreement"]) == (8.0, 0.0)
+    assert question.scores == {"alpha@@july": 9.0, "beta@@july": 1.0}
+    assert (question.difference, question.disagreement) == (8.0, 0.0)
 
 
 def test_a_question_has_its_reference_answers_and_judgements(catalog):
     question = found(catalog, "")[6]
     ((_, texts),) = read_texts(catalog, BOTH[::-1], [question])
-    assert (texts.question["question"], texts.question["reference"]) == ("質問7：犬は何匹いますか？", "7匹")
+    assert (texts.question.question, texts.question.reference) == ("質問7：犬は何匹いますか？", "7匹")
     answers = [answer for run in texts.answers.values() for answer in run.samples]
-    assert [(one["model"], one["answer"]) for one in answers] == [("beta", HOSTILE), ("alpha", HOSTILE)]
-    assert [(one["run_id"], one["judge"]) for one in answers[0]["judgements"]] == [
-        ("beta@@july", "a"),
-        ("beta@@july", "b"),
-    ]
+    assert [(one.model, one.answer) for one in answers] == [("beta", HOSTILE), ("alpha", HOSTILE)]
+    assert [(one.run_id, one.judge) for one in answers[0].judgements] == [("beta@@july", "a"), ("beta@@july", "b")]
 
 
 def test_each_of_many_questions_has_its_own_answers(catalog):
     read = list(read_texts(catalog, BOTH, found(catalog, "score>3 sort:difference")))
     assert len(read) > PAGE
     assert [question for question, _ in read] == found(catalog, "score>3 sort:difference")
-    assert all(texts.question["position"] == question["position"] for question, texts in read)
-    answers = {question["position"]: texts.answers["alpha@@july"].samples[0]["answer"] for question, texts in read}
+    assert all(texts.question.position == question.position for question, texts in read)
+    answers = {question.position: texts.answers["alpha@@july"].samples[0].answer for question, texts in read}
     assert answers == {position: HOSTILE if position == 7 else f"alphaの答え{position}" for position in answers}
 
 

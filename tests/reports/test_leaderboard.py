@@ -16,7 +16,7 @@ from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_rankings, read_scores
 from shaberi_dagster.viewer.html import about_lake, write_html
 from shaberi_dagster.viewer.requests import FileRequest
-from shaberi_dagster.viewer.web.address import PageAddress
+from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import PAGES, Source
 from shaberi_dagster.viewer.web.templates import render
 
@@ -119,10 +119,7 @@ def test_many_models_stand_on_several_pages_each_line_with_its_interval(catalog,
         file = write_html(Source(own, Path()), about_lake(Source(own, Path()), FileRequest(n_questions=0)), NOW)
         pages = [read_leaderboard(own, ScoreSelection(), page=page) for page in (1, 2, 3)]
         found = read_leaderboard(own, ScoreSelection(), name="M20")
-        html = [
-            render(PAGES["/"](Source(own, Path()), ask), ask)
-            for ask in (PageAddress("/"), PageAddress("/", (("page", "3"),)))
-        ]
+        html = [render(PAGES["/"](Source(own, Path()), ask), ask) for ask in (Ask("/"), Ask("/", (("page", "3"),)))]
 
     lines = [one for page in pages for _, own_lines in page.shown for one in own_lines]
     assert [rank for rank, _ in lines] == list(range(1, 206))

@@ -17,6 +17,8 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.question import (
+    Delta,
+    ShownFinding,
     Span,
     find_question,
     question_at,
@@ -98,14 +100,12 @@ def _made(folder: Path) -> Path:
 def test_samples_have_their_judgements_and_findings_and_strategies_stand_apart(catalog):
     ((first, second), consensus) = read_answers(catalog, "tengu", ["q"], ["alpha@@july"])["q", "alpha@@july"]
 
-    assert [one["judge"] for one in first["judgements"]] == ["a", "b"]
-    assert [(one["strategy"], one["judge"]) for one in consensus] == [("majority", "a"), ("majority", "b")]
-    (finding,) = first["findings"]
-    assert (finding["pass"], finding["severity"], finding["reason"]) == ("repetition", 0.5, "twice")
-    assert finding["spans"] == [Span(0, 2, "again")]
-    assert (first["cost_usd"], second["cost_usd"], second["findings"]) == (0.25, None, [])
-    assert (first["ending"], first["finish_reason"]) == ("complete", "stop")
-    assert second["judgements"][0]["answer_hash"] != second["answer_hash"]
+    assert [one.judge for one in first.judgements] == ["a", "b"]
+    assert [(one.strategy, one.judge) for one in consensus] == [("majority", "a"), ("majority", "b")]
+    assert first.findings == (ShownFinding("repetition", 0.5, "twice", (Span(0, 2, "again"),)),)
+    assert (first.cost_usd, second.cost_usd, second.findings) == (0.25, None, ())
+    assert (first.ending, first.finish_reason) == ("complete", "stop")
+    assert second.judgements[0].answer_hash != second.answer_hash
 
 
 def test_deltas_are_those_of_the_pipeline_and_texts_are_cut_where_that_is_asked_for(catalog):
@@ -113,15 +113,12 @@ def test_deltas_are_those_of_the_pipeline_and_texts_are_cut_where_that_is_asked_
     read = read_answers(catalog, *which, judges=["a"], pipeline="repetition", most=2)
 
     first = read["q", "alpha@@july"].samples[0]
-    (judgement,) = first["judgements"]
-    assert judgement["judge"] == "a"
-    (delta,) = judgement["deltas"]
-    assert (delta["pass"], delta["delta"], delta["reason"]) == ("repetition", -2.0, "twice")
-    assert (first["answer"], first["answer_length"]) == ("0番", 6)
-    assert (judgement["judge_output"], judgement["judge_output_length"]) == ("よい", 4)
-    assert read["q", "beta@@july"] == ([], [])
+    assert [(one.judge, one.deltas) for one in first.judgements] == [("a", (Delta("repetition", -2.0, "twice"),))]
+    assert (first.answer, first.answer_length) == ("0番", 6)
+    assert (first.judgements[0].judge_output, first.judgements[0].judge_output_length) == ("よい", 4)
+    assert read["q", "beta@@july"] == ((), ())
     plain = read_answers(catalog, *which)["q", "alpha@@july"].samples[0]
-    assert [one["deltas"] for one in plain["judgements"]] == [[], []]
+    assert [one.deltas for one in plain.judgements] == [(), ()]
 
 
 def test_the_library_has_all_of_it_as_frames(catalog):
@@ -139,9 +136,9 @@ def test_the_library_has_all_of_it_as_frames(catalog):
 
 
 def test_a_place_is_in_the_named_set_or_in_the_largest(catalog):
-    assert question_at(catalog, 1, question_set="tengu@1")["question_id"] == "q"
+    assert question_at(catalog, 1, question_set="tengu@1").question_id == "q"
     largest = question_at(catalog, 1, benchmark="tengu")
-    assert (largest["question_set"], largest["n_questions"]) == ("tengu@2", 2)
+    assert (largest.question_set, largest.n_questions) == ("tengu@2", 2)
     assert find_question(catalog, question_set="tengu@1", question_id="q") == question_at(
         catalog, 1, question_set="tengu@1"
     )

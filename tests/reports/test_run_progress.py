@@ -49,10 +49,8 @@ def test_a_finished_run_has_its_parts_scores_and_failures(progress):
     done, failing = progress(), progress("kept-failing@@default")
 
     (part,) = done.parts
-    assert (part["benchmark"], part["state"]) == ("rakuda", "complete")
-    assert (
-        (part["n_answers"], part["n_planned_answers"]) == (part["n_judgements"], part["n_planned_judgements"]) == (3, 3)
-    )
+    assert (part.benchmark, part.state, part.n_answers, part.n_planned_answers) == ("rakuda", "complete", 3, 3)
+    assert (part.n_judgements, part.n_planned_judgements) == (3, 3)
     assert (done.live, done.calls_per_minute, done.minutes_left) == (False, None, None)
     assert sum(next(iter(done.scores.values())).values()) == 3
     assert {row["stage"]: row["n"] for row in failing.failures if row["status"] == "error"} == {
@@ -60,7 +58,7 @@ def test_a_finished_run_has_its_parts_scores_and_failures(progress):
         "judgements": 1,
         "pass_outputs": 1,
     }
-    assert failing.parts[0]["n_failed_answers"] == 1
+    assert failing.parts[0].n_failed_answers == 1
 
 
 def test_calls_are_counted_while_another_process_holds_the_journal(warehouse, progress):
@@ -165,14 +163,14 @@ def test_a_journal_in_the_place_of_another_is_counted_from_its_beginning(warehou
 def test_what_a_killed_run_had_paid_for_counts_and_the_rest_takes_as_long_as_calls_took_lately(progress):
     left = progress("kept-killed-answers@@default", datetime(2026, 11, 22, 0, 53, tzinfo=UTC))
 
-    assert [(part["benchmark"], part["n_answers"], part["n_planned_answers"]) for part in left.parts] == [
+    assert [(part.benchmark, part.n_answers, part.n_planned_answers) for part in left.parts] == [
         ("elyza", 2, 2),
         ("rakuda", 1, 3),
     ]
     assert left.calls_per_minute == 1.5
     assert left.minutes_left == pytest.approx(2 / 1.5)
     judged_twice = progress("kept-killed-rejudging@@default").parts[0]
-    assert judged_twice["n_judgements"] == judged_twice["n_planned_judgements"]
+    assert judged_twice.n_judgements == judged_twice.n_planned_judgements
 
 
 def test_a_run_that_is_not_there_is_said(progress):

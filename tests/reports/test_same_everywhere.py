@@ -132,7 +132,7 @@ def _check_rankings(lake: RandomLake, file: Path) -> None:
             assert cells.get("tag", one.tag) == one.tag
             assert (cells["n/N"], cells["failed"]) == (f"{one.n_scored}/{one.n_planned}", str(one.n_failed))
     assert [(one["model"], one["tag"]) for one in document["not_ranked"]] == [
-        (one["model"], one["tag"]) for one in report.not_ranked
+        (one.model, one.tag) for one in report.not_ranked
     ]
     if not source:
         lake.say(shaberi, "report", "--html", str(file))
@@ -228,15 +228,17 @@ def _check_comparison(lake: RandomLake, file: Path) -> None:
     data = [row for section in document["comparisons"] for row in section["rows"]]
     assert document["comparable"] == (not report.reasons)
     for row, as_json, as_csv, frame, *cells in zip(rows, data, of_csv, report.frame.to_dicts(), *shown, strict=True):
+        one = row.difference
         for numbers in (as_json, as_csv, frame):
-            assert numbers["verdict"] == row["verdict"]
+            assert numbers["verdict"] == one.verdict
             for name in ("n", "difference", "mean_a", "mean_b", "p_value"):
-                _near(None if numbers[name] in {"", None} else float(numbers[name]), row[name])
+                value = getattr(one, name)
+                _near(None if numbers[name] in {"", None} else float(numbers[name]), value)
         for cell in cells:
-            assert (cell["question set"], cell["n"]) == (row["question_set"], str(row["n"]))
-            assert (cell["A"], cell["B"]) == (decimals(row["mean_a"]), decimals(row["mean_b"]))
-            assert (cell["A - B"], cell["p"]) == (signed(row["difference"]), p_value(row["p_value"]))
-            word = f"equal within {row['margin']:g}" if row["equal"] and row["verdict"] == "tied" else row["verdict"]
+            assert (cell["question set"], cell["n"]) == (one.benchmark, str(one.n))
+            assert (cell["A"], cell["B"]) == (decimals(one.mean_a), decimals(one.mean_b))
+            assert (cell["A - B"], cell["p"]) == (signed(one.difference), p_value(one.p_value))
+            word = f"equal within {one.margin:g}" if one.equal and one.verdict == "tied" else one.verdict
             assert cell["A is"].startswith(_VERDICTS.get(word, word))
 
 

@@ -23,9 +23,8 @@ from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.formats import write
-from shaberi_dagster.show.score_notes import failure
 from shaberi_dagster.show.scores import ScoreDocument
-from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval, mean_of_estimates
+from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval
 from shaberi_dagster.statistics.ties import compare_pairs
 from tests.commands import lake_of
 from tests.exchange.trees.trees import LegacyTree, rows_of
@@ -154,11 +153,11 @@ def test_a_base_tag_selects_all_its_runs_with_their_statistics(read):
     report = read([numbered(number, score) for number, score in ((1, 4.0), (2, 6.0), (10, 8.0))], tags=["t"])
 
     assert sorted(row.run_tag for row in report.rows) == ["t-run1", "t-run10", "t-run2"]
-    by_benchmark = {row["benchmark"]: row for row in report.statistics}
-    assert by_benchmark["tengu"]["values"] == [4.0, 6.0, 8.0]
-    assert (by_benchmark["tengu"]["mean"], by_benchmark["tengu"]["sd"]) == (6.0, 2.0)
-    assert by_benchmark["tengu"]["margin_of_error"] == pytest.approx(stats.t.ppf(0.975, 2) * 2.0 / math.sqrt(3))
-    assert (by_benchmark["tengu"]["minimum"], by_benchmark["tengu"]["maximum"]) == (4.0, 8.0)
+    by_benchmark = {row.benchmark: row for row in report.statistics}
+    assert by_benchmark["tengu"].values == (4.0, 6.0, 8.0)
+    assert (by_benchmark["tengu"].mean, by_benchmark["tengu"].sd) == (6.0, 2.0)
+    assert by_benchmark["tengu"].margin_of_error == pytest.approx(stats.t.ppf(0.975, 2) * 2.0 / math.sqrt(3))
+    assert (by_benchmark["tengu"].minimum, by_benchmark["tengu"].maximum) == (4.0, 8.0)
 
 
 def test_the_first_runs_are_the_first_by_number(read):
@@ -167,7 +166,7 @@ def test_the_first_runs_are_the_first_by_number(read):
     report = read(rows, tags=["t"], runs=2)
 
     assert sorted(row.run_tag for row in report.rows) == ["t-run1", "t-run2"]
-    assert {row["benchmark"]: row["values"] for row in report.statistics}["tengu"] == [1.0, 2.0]
+    assert {row.benchmark: row.values for row in report.statistics}["tengu"] == (1.0, 2.0)
 
 
 def test_one_numbered_run_has_no_statistics(read):
@@ -182,7 +181,7 @@ def test_statistics_of_other_models_and_policies_are_left_out(read):
 
     report = read(rows, tags=["t"], models=["m"])
 
-    assert {(row["model"], row["benchmark"], row["mean"]) for row in report.statistics} == {
+    assert {(row.model, row.benchmark, row.mean) for row in report.statistics} == {
         ("m", "tengu", 5.0),
         ("m", "overall", 5.0),
     }
@@ -443,11 +442,10 @@ def test_statistics_over_runs_have_the_interval_of_all_their_samples(read):
     report = read(metrics, tables={"scores": rows}, tags=["t"])
 
     expected = clustered_mean_interval([*runs[1], *runs[2]], [0, 1, 2, 0, 1, 2], (0, 10))
-    by_benchmark = {row["benchmark"]: row for row in report.statistics}
-    assert by_benchmark["tengu"]["ci_questions_lower"] == pytest.approx(expected.interval.lower)
-    assert by_benchmark["tengu"]["mean"] == pytest.approx(expected.value)
-    overall = mean_of_estimates([expected])
-    assert by_benchmark["overall"]["ci_questions_upper"] == pytest.approx(overall.interval.upper)
+    by_benchmark = {row.benchmark: row for row in report.statistics}
+    assert by_benchmark["tengu"].over_questions.interval.lower == pytest.approx(expected.interval.lower)
+    assert by_benchmark["tengu"].over_questions.value == pytest.approx(by_benchmark["tengu"].mean)
+    assert by_benchmark["overall"].over_questions.standard_error == pytest.approx(expected.standard_error)
 
 
 def spec(temperature=0.2, limit=None, **settings):
@@ -515,7 +513,7 @@ def test_runs_that_are_alike_are_put_into_an_aggregate(read):
 
     report = read([numbered(1, 4.0), numbered(2, 6.0)], tables=rows, runs=2, aggregate=True)
 
-    assert [row["mean"] for row in report.statistics] == [5.0, 5.0]
+    assert [row.mean for row in report.statistics] == [5.0, 5.0]
 
 
 def models_judged(scores, judges="a", **values):
@@ -588,7 +586,7 @@ def test_other_prompts_of_a_judge_are_named_and_kept_out_of_means_over_judges(re
 
     (remark,) = [one for one in report.remarks if one.startswith("Judge ")]
     assert remark.startswith("Judge b judged with different prompts: tengu: one of m t, another of n t;")
-    assert {tuple(one["judges"]) for one in report.judge_means} == {("a",)}
+    assert {tuple(one.judges) for one in report.judge_means} == {("a",)}
     assert "Not in the mean over judges, as not all compared runs have it: judge b." in report.remarks
 
 
@@ -605,7 +603,7 @@ def test_trees_whose_prompts_nobody_recorded_are_compared_nowhere(sources, toget
     )
 
     assert [len(ranking.standings) for ranking in report.rankings] == ([2] if together else [1, 1])
-    assert {one["score"] is not None for one in report.judge_means} == (set() if question_sets else {together})
+    assert {one.score is not None for one in report.judge_means} == (set() if question_sets else {together})
     said = "Judge a judged with different prompts: tengu: one that is not recorded in shisa of m t, one that is not recorded in lightblue of n t;"
     assert any(remark.startswith(said) for remark in report.remarks) is not together
 
@@ -624,14 +622,14 @@ def test_means_over_judges_are_those_of_sql_with_leniency_and_agreement(read, vi
     expected = views.catalog.execute(
         "select model, benchmark, score, judges from multi_judge_leaderboard_of(['m', 'n'])"
     ).fetchall()
-    assert [(one["model"], one["benchmark"], one["score"], one["judges"]) for one in report.judge_means] == expected
+    assert [(one.model, one.benchmark, one.score, one.judges) for one in report.judge_means] == expected
     leniency = {row.judge: row.leniency for row in report.rows}
     assert leniency == {"a": pytest.approx(-0.5), "b": pytest.approx(0.5), "c": None}
-    assert [one["adjusted_score"] for one in report.judge_means] == pytest.approx(
-        [one["score"] for one in report.judge_means]
+    assert [one.adjusted_score for one in report.judge_means] == pytest.approx(
+        [one.score for one in report.judge_means]
     )
     (pair,) = report.judge_pairs
-    assert (pair["judge_a"], pair["judge_b"], pair["n"], pair["mean_difference"]) == ("a", "b", 6, -1.0)
+    assert (pair.judge_a, pair.judge_b, pair.n, pair.mean_difference) == ("a", "b", 6, -1.0)
     assert any(remark.endswith("have it: judge c.") for remark in report.remarks)
     assert read([], judges=["a"]).judge_means == ()
 
@@ -642,8 +640,8 @@ def test_runs_without_a_common_judge_have_no_mean_but_an_adjusted_one(read):
 
     report = read(metrics, tables={"scores": rows})
 
-    assert {one["score"] for one in report.judge_means} == {None}
-    adjusted = {one["model"]: one["adjusted_score"] for one in report.judge_means}
+    assert {one.score for one in report.judge_means} == {None}
+    adjusted = {one.model: one.adjusted_score for one in report.judge_means}
     assert adjusted == {"m": pytest.approx(2.0), "n": pytest.approx(8.0), "both": pytest.approx(5.0)}
     assert any("no mean over judges" in remark for remark in report.remarks)
 
@@ -652,7 +650,7 @@ def test_a_judge_that_failed_on_a_part_is_counted_in_the_mean_over_judges(read):
     failing = metric(judge="b", score=9.0, n_scored=2, n_failed=3)
     overall = read([metric(), failing]).judge_means[0]
 
-    assert tuple(overall[name] for name in ("score", "n_planned", "n_scored", "n_failed")) == (7.0, 10, 7, 3)
+    assert (overall.score, overall.n_planned, overall.n_scored, overall.n_failed) == (7.0, 10, 7, 3)
 
 
 def test_under_passes_the_baseline_stands_beside_the_score(read):
@@ -662,7 +660,7 @@ def test_under_passes_the_baseline_stands_beside_the_score(read):
 
     (row,) = report.rows
     assert (row.score, row.baseline_score, row.change) == (4.5, 5.0, -0.5)
-    assert (report.means[0].baseline_score, read([]).rows[0].baseline_score) == (5.0, None)
+    assert (report.means[0].baseline_mean, read([]).rows[0].baseline_score) == (5.0, None)
 
 
 def test_passes_with_other_settings_are_named(read):
@@ -694,7 +692,7 @@ def test_what_is_not_complete_is_told_with_its_failures(read):
     }
     report = read([metric(n_planned=4, n_scored=1, n_failed=3), metric("n")], tables=tables, tags=["t"])
 
-    assert [(one["benchmark"], one["state"], failure(one)) for one in report.unfinished] == [
+    assert [(one.benchmark, one.state, str(one)) for one in report.unfinished] == [
         ("tengu", "partial", "answers: 1 of 2 failed (timeout 1)"),
         ("tengu", "partial", "judge a: 3 of 4 failed (transient 2)"),
         ("rakuda", "error: budget", ""),
@@ -735,11 +733,7 @@ def test_a_run_with_a_part_of_the_judges_does_not_shrink_the_comparison_of_the_o
 
     report = read(metrics, tables={"scores": rows})
 
-    overall = {
-        one["model"]: (one["score"], tuple(one["judges"]))
-        for one in report.judge_means
-        if one["benchmark"] == "overall"
-    }
+    overall = {one.model: (one.score, tuple(one.judges)) for one in report.judge_means if one.benchmark == "overall"}
     assert {name: judges for name, (_, judges) in overall.items()} == {"m": ("a", "b"), "n": ("a", "b"), "part": ()}
     assert overall["part"][0] is None
     assert any("other runs have all of theirs and more: part t" in remark for remark in report.remarks)
@@ -748,7 +742,7 @@ def test_a_run_with_a_part_of_the_judges_does_not_shrink_the_comparison_of_the_o
 def test_a_run_of_one_judge_that_was_asked_otherwise_has_no_table_of_judges(read):
     metrics, rows = models_judged({"m": [1.0, 2.0], "n": [7.0, 8.0]}, "ab")
     alone = metric("alone", benchmark="rakuda", question_set="rakuda@40")
-    assert "alone" not in {one["model"] for one in read([*metrics, alone], tables={"scores": rows}).judge_means}
+    assert "alone" not in {one.model for one in read([*metrics, alone], tables={"scores": rows}).judge_means}
 
 
 def test_under_strict_the_mean_over_runs_of_an_unfinished_run_is_undefined(read):
@@ -758,7 +752,7 @@ def test_under_strict_the_mean_over_runs_of_an_unfinished_run_is_undefined(read)
         *(numbered(number, score, benchmark="rakuda", **strict) for number, score in ((1, 5.0), (2, None))),
     ]
     statistics = read(rows, tags=["t"], null_policy="strict").statistics
-    assert [one["n_runs"] for one in statistics if one["benchmark"] == "overall"] == [1]
+    assert [one.n_runs for one in statistics if one.benchmark == "overall"] == [1]
 
 
 def test_over_categories_the_interval_is_that_of_the_categories(read):
@@ -811,10 +805,17 @@ def test_the_ledger_counts_what_became_of_the_replies(read):
 
     (one,) = read(policies, calls, tables={"answers": answers, "judgements": judgements}).replies
 
-    names = ("answers", "refused", "filtered", "truncated", "empty", "out_of_scale", "retried")
-    counts = tuple(one[f"n_{name}"] for name in names)
+    counts = (
+        one.n_answers,
+        one.n_refused,
+        one.n_filtered,
+        one.n_truncated,
+        one.n_empty,
+        one.n_out_of_scale,
+        one.n_retried,
+    )
     assert counts == (8, 2, 2, 3, 2, 5, 1)
-    assert (one["legacy"], one["zero"], one["strict"]) == (8.0, 7.5, None)
+    assert (one.legacy, one.zero, one.strict) == (8.0, 7.5, None)
 
 
 def test_replies_that_several_runs_share_are_counted_beside_their_statistics(read):
@@ -826,8 +827,8 @@ def test_replies_that_several_runs_share_are_counted_beside_their_statistics(rea
     ]
     report = read([numbered(1, 5.0), numbered(2, 6.0)], tables={"answers": answers}, tags=["t"])
 
-    tengu = next(one for one in report.statistics if one["benchmark"] == "tengu")
-    assert (tengu["n_replies"], tengu["n_shared"]) == (4, 1)
+    tengu = next(one for one in report.statistics if one.benchmark == "tengu")
+    assert (tengu.n_replies, tengu.n_shared) == (4, 1)
 
 
 # --- rankings --------------------------------------------------------------------------------------------------------
@@ -855,9 +856,7 @@ def test_models_are_ranked_over_the_judges_that_most_of_them_share(read):
 def test_a_run_with_fewer_judges_takes_none_off_the_others_means(read):
     report = read([*judged_by("m", "a", "b"), *judged_by("n", "a", "b", score=6.0), *judged_by("late", "a", score=9.0)])
     assert ranked(report) == [(("a", "b"), ["n", "m"])]
-    assert [(one["model"], one["why"], one["score"]) for one in report.not_ranked] == [
-        ("late", "1 of 2 judges (a)", 9.0)
-    ]
+    assert [(one.model, one.why, one.score) for one in report.not_ranked] == [("late", "1 of 2 judges (a)", 9.0)]
 
 
 def test_models_with_nobody_in_common_have_rankings_of_their_own(read):
@@ -905,7 +904,7 @@ def test_the_mean_of_a_ranking_is_that_over_judges_with_its_interval_and_ties(re
         for one in scored([value + index for value in values], model, judge=judge)
     ]
     report = read(metrics, tables={"scores": rows})
-    means = {one["model"]: one["score"] for one in report.judge_means if one["benchmark"] == "overall"}
+    means = {one.model: one.score for one in report.judge_means if one.benchmark == "overall"}
     (ranking,) = report.rankings
     assert {one.model: one.mean for one in ranking.standings} == pytest.approx(means)
     assert ranking.ranks == [1, 1, 3]

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from statsmodels.stats.contingency_tables import mcnemar
 
-from shaberi_dagster.reports.ties import JudgeScores, ties_between, unequal_missing
+from shaberi_dagster.reports.uncertainty import JudgeScores, ties_between, unequal_missing
 from shaberi_dagster.statistics.comparison import compare
 from tests.sizes import size
 

@@ -12,7 +12,7 @@ from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.journal.records import Call, Usage
-from shaberi_dagster.runs.planning import add_pipeline, judged_again, named_judges, plan_run
+from shaberi_dagster.runs.planning import add_pipeline, judged_anew, named_judges, plan_run
 from shaberi_dagster.runs.questions import load_questions, store_question_set, stored_question_set
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.stored import load_run, store_run
@@ -251,7 +251,7 @@ def test_until_a_call_has_succeeded_the_settings_of_a_run_are_replaced(workspace
 
 def test_a_call_in_the_journal_freezes_a_run(workspace: Workspace) -> None:
     spec = _stored(workspace)
-    endpoint = spec.endpoint
+    endpoint = spec.endpoint.to_endpoint()
     usage, now = Usage(), datetime.now(UTC)
     call = Call("h", "m", endpoint.base_url, "ok", None, None, "text", None, "stop", usage, 1, 0.1, now)
     with workspace.journals.open(spec.run_id, "answers") as journal:
@@ -298,7 +298,7 @@ def test_a_question_file_with_a_bad_line_is_refused_with_its_place(workspace: Wo
 
 def test_a_rejudge_raises_the_round_of_these_judges_and_benchmarks_only(workspace: Workspace) -> None:
     spec = plan_run(_ask(benchmarks=["rakuda", "tengu"], judge_models=["j", "k"]), workspace)
-    again = judged_again(judged_again(spec, ["j"], ["tengu"]), ["j"], ["tengu", "rakuda"])
+    again = judged_anew(judged_anew(spec, ["j"], ["tengu"]), ["j"], ["tengu", "rakuda"])
     assert [judge.rounds for judge in again.judges] == [{"tengu": 2, "rakuda": 1}, {}]
     assert again.spec_hash != spec.spec_hash
     store_run(again, workspace)
@@ -386,10 +386,10 @@ def test_a_judge_with_a_prompt_variant_stands_beside_the_one_without(with_varian
 
 
 def test_rounds_are_those_of_the_judge_not_of_its_model(with_variants: Workspace) -> None:
-    store_run(judged_again(_stored(with_variants), ["j"], ["rakuda"]), with_variants)
+    store_run(judged_anew(_stored(with_variants), ["j"], ["rakuda"]), with_variants)
     spec = plan_run(_ask(judge_prompt="strict"), with_variants)
     assert {judge.name: judge.rounds for judge in spec.judges} == {"j": {"rakuda": 1}, "j+strict": {}}
-    again = judged_again(spec, ["j+strict"], ["rakuda"])
+    again = judged_anew(spec, ["j+strict"], ["rakuda"])
     assert {judge.name: judge.rounds for judge in again.judges} == {"j": {"rakuda": 1}, "j+strict": {"rakuda": 1}}
 
 

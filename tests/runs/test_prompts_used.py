@@ -18,7 +18,7 @@ from shaberi_dagster.judges.llm import LLMJudge
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.statements import default_parameters
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.request import ChatRequest
+from shaberi_dagster.llm.types import ChatRequest
 from shaberi_dagster.prompts.library import PromptError, Template, fallback_messages
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, record_known_prompts, record_prompts

@@ -1,4 +1,3 @@
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -6,12 +5,12 @@ from pydantic import ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.spec import JudgeSpec
-from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.runs.spec import BenchmarkSpec, ModelSpec, PassSpec, RunRequest, RunSpec
 
 pytestmark = pytest.mark.unit
 
-_ENDPOINT = Endpoint(name="custom", base_url="http://127.0.0.1:1/v1", api_key_variable="SHABERI_API_KEY")
+_ENDPOINT = EndpointSpec(name="custom", base_url="http://127.0.0.1:1/v1", api_key_variable="SHABERI_API_KEY")
 
 
 def _judge(**values: object) -> JudgeSpec:
@@ -81,7 +80,7 @@ def test_a_spec_is_frozen_and_knows_its_fields() -> None:
 
 def test_the_judges_config_hash_is_the_same_at_any_address_and_knows_what_it_was_at_each() -> None:
     base = _judge().config_hash("p", "f")
-    there = Endpoint(name="openai", base_url="https://api.openai.com/v1", api_key_variable=None)
+    there = EndpointSpec(name="openai", base_url="https://api.openai.com/v1", api_key_variable=None)
     moved = there.moved_from(_ENDPOINT)
     assert moved.earlier == (_ENDPOINT.base_url,)
     assert (
@@ -167,14 +166,14 @@ def test_a_judge_is_chosen_by_its_name_or_by_the_model_that_a_rule_leaves_someth
 
 def _version_1(**values: Any) -> dict[str, Any]:
     """A run of GSM8K as specs were before benchmarks had judges and strategies of their own."""
-    endpoint = asdict(_ENDPOINT)
+    endpoint = _ENDPOINT.model_dump()
     settings = _spec().benchmarks["tengu"].model_dump(exclude={"single", "strategies", "judges"})
     spec = {"model": "m", "run_tag": "t", "endpoint": endpoint, "passes": [], "limit": None, "ensemble": None}
     return spec | {"benchmarks": {"gsm8k": settings, "tengu": settings}, "judges": []} | values
 
 
 def _version_1_ensemble(**values: Any) -> dict[str, Any]:
-    own = {"model": "m", "endpoint": asdict(_ENDPOINT)}
+    own = {"model": "m", "endpoint": _ENDPOINT.model_dump()}
     ensemble = {"size": 5, "single": "own", "members": [own], "strategies": ["elo"], "consensus": own, "grader": None}
     return _version_1(ensemble=ensemble | values)
 
@@ -190,7 +189,7 @@ def test_a_spec_of_the_first_version_says_the_same_in_new_words() -> None:
     assert (plain.benchmarks["gsm8k"].judges, plain.judges) == (("rule:numeric",), ())
     assert (plain.members, plain.consensus) == ((), None)
 
-    others = {name: {"model": name, "endpoint": asdict(_ENDPOINT)} for name in "abcg"}
+    others = {name: {"model": name, "endpoint": _ENDPOINT.model_dump()} for name in "abcg"}
     mixed = RunSpec.read(
         _version_1_ensemble(members=[others["a"], others["b"]], consensus=others["c"], grader=others["g"])
     )

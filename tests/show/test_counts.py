@@ -4,7 +4,7 @@ import pytest
 
 from shaberi_dagster.reports.findings import CheckResult, findings_result
 from shaberi_dagster.reports.report import Document, Sentences
-from shaberi_dagster.reports.samples import samples_result
+from shaberi_dagster.reports.samples import Samples, samples_result
 
 pytestmark = pytest.mark.unit
 
@@ -14,10 +14,7 @@ def lines_of(document: Document) -> list[str]:
 
 
 def test_samples_that_failed_are_said_only_where_there_are_some() -> None:
-    samples = [
-        {"benchmark": "gsm8k", "question_set": "gsm8k@2", "n_questions": 2, "planned": 12, "made": 12, "failed": 0},
-        {"benchmark": "arc", "question_set": "arc@2", "n_questions": 2, "planned": 12, "made": 9, "failed": 3},
-    ]
+    samples = [Samples("gsm8k", "gsm8k@2", 2, 12, 12), Samples("arc", "arc@2", 2, 12, 9)]
     assert lines_of(samples_result(samples)) == [
         "gsm8k (gsm8k@2): 12 of 12 samples of 2 questions",
         "arc (arc@2): 9 of 12 samples of 2 questions, 3 failed",

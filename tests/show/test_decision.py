@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from shaberi_dagster.deciding.expected import expected_result
-from shaberi_dagster.reports.decision import DecisionReport
+from shaberi_dagster.deciding.expected import Expectation, expected_result
+from shaberi_dagster.reports.decision import DecisionReport, StoredLook
 from shaberi_dagster.show.decision import decision_result
 from shaberi_dagster.show.formats import write
 
@@ -21,11 +21,11 @@ def report(**values):
         "cost_usd": 0.5, "started_at": datetime(2026, 7, 1, tzinfo=UTC),
     }  # fmt: skip
     looks = (
-        {"n_asked": 24, "n_scored": 24, "estimate": 0.4, "lower": -0.1, "upper": 0.9, "verdict": "open"},
-        {"n_asked": 40, "n_scored": 40, "estimate": 0.5, "lower": 0.1, "upper": 0.9, "verdict": "A"},
+        StoredLook(24, "a@@t", "b@@t", 24, 0.4, -0.1, 0.9, "open"),
+        StoredLook(40, "a@@t", "b@@t", 40, 0.5, 0.1, 0.9, "A"),
     )
     row = {"class": "p<0.001", "n_pairs": 900, "class_mean_questions": 27.0, "share_wrong": 0.001, "share_equal": 0.0}
-    return DecisionReport(decision | values, [look | {"a": "a@@t", "b": "b@@t"} for look in looks], [row])
+    return DecisionReport(decision | values, looks, (row,))
 
 
 def shown(document, output_format="table"):
@@ -74,10 +74,7 @@ def test_the_document_has_the_whole_curve():
 
 
 def test_a_plan_has_a_line_for_each_kind_of_pair():
-    expectations = [
-        {"pair": "a clear pair", "n_questions": 25, "calls": 100, "calls_most": 150, "cost_usd": 0.25},
-        {"pair": "at most", "n_questions": 120, "calls": 480, "calls_most": 480, "cost_usd": None},
-    ]
+    expectations = (Expectation("a clear pair", 25, 100, 150, 0.25), Expectation("at most", 120, 480, 480, None))
     text = shown(expected_result(expectations, "d1", "history", 80))
 
     assert "100–150" in text

@@ -3,22 +3,20 @@ import io
 import json
 import math
 import re
-from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from shaberi_dagster.reports.requests import ScoreView
 from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.scores import ScoreRow, Tie, interval_columns
+from shaberi_dagster.reports.scores import JudgeMean, JudgePair, Replies, RunStatistic, ScoreRow, Tie, Unfinished
 from shaberi_dagster.reports.standings import read_standings
 from shaberi_dagster.show.data import as_csv as csv_of
 from shaberi_dagster.show.data import as_json as json_of
 from shaberi_dagster.show.formats import FORMATS, write
 from shaberi_dagster.show.markdown import as_markdown as markdown_of
-from shaberi_dagster.show.scores import ScoreDocument
-from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
+from shaberi_dagster.show.scores import ScoreDocument, ScoreView
+from shaberi_dagster.statistics.intervals import Estimate, Interval
 
 pytestmark = pytest.mark.unit
 
@@ -55,30 +53,14 @@ def statistic(benchmark="elyza", n_runs=3, **fields):
     one = {"sd": None, "margin_of_error": None, "minimum": 7.5, "maximum": 7.5, "values": (7.5,)}
     several = {"sd": 0.12, "margin_of_error": 0.298, "minimum": 7.4, "maximum": 7.62, "values": (7.4, 7.5, 7.62)}
     names = {"model": "org/model", "base_tag": "base", "judge": "gpt-5.1", "mean": 7.5}
-    shared = {"n_replies": 0, "n_shared": 0, **interval_columns(fields.pop("over_questions", None))}
-    return {
-        "benchmark": benchmark,
-        "n_runs": n_runs,
-        **names,
-        **(several if n_runs > 1 else one),
-        **shared,
-        **fields,
-    }
-
-
-def with_intervals_of_rows(ranking):
-    """As if each score were by one judge of one run."""
-    estimates = [[row.over_questions for row in line.rows if row.over_questions] for line in ranking.standings]
-    lines = [
-        replace(line, over_questions=mean_of_estimates(own) if len(own) == len(line.rows) else None)
-        for line, own in zip(ranking.standings, estimates, strict=True)
-    ]
-    return replace(ranking, standings=tuple(lines))
+    return RunStatistic(
+        **{"benchmark": benchmark, "n_runs": n_runs, **names, **(several if n_runs > 1 else one), **fields}
+    )
 
 
 def report(rows, **fields):
-    rankings, not_ranked = read_standings(None, rows)
-    ranked = {"rankings": [with_intervals_of_rows(ranking) for ranking in rankings], "not_ranked": not_ranked}
+    rankings, not_ranked = read_standings(None, rows, {}, "questions")
+    ranked = {"rankings": rankings, "not_ranked": not_ranked}
     return ScoreReport(**{"policy": "legacy", "pipeline": "baseline", "rows": rows, **ranked, **fields})
 
 
@@ -182,16 +164,8 @@ def test_an_incomplete_run_is_not_ranked():
     assert text.index("Not ranked") < text.index("late late 7.50: tengu@120 only")
 
 
-def unfinished(benchmark, state, run_tag="july", **failed):
-    place = {"model": "m", "run_tag": run_tag, "benchmark": benchmark, "state": state}
-    return place | {"who": "", "n_planned": 0, "n_failed": 0, "classes": {}} | failed
-
-
-FAILED = unfinished("mt_bench", "partial", who="judge j", n_planned=60, n_failed=12, classes={"transient": 12})
-
-
 def test_notes_and_cost_are_one_line_each_until_they_are_asked_for():
-    parts = [FAILED]
+    parts = [Unfinished("m", "july", "mt_bench", "partial", "judge j", 60, 12, {"transient": 12})]
     text = board(
         [*run(7), *run(6, model="b")],
         unfinished=parts,
@@ -436,9 +410,10 @@ def test_json_is_one_document_with_the_rows_as_they_are():
         *("judge_means", "judge_pairs", "unfinished", "tokens", "remarks", "over", "replies"),
         *("rankings", "not_ranked", "strategies"),
     ]
-    fields = row(model=HOSTILE).columns()
-    assert {name: document["rows"][0][name] for name in fields} == fields
-    assert "judge_prompt" not in document["rows"][0]
+    fields = row(model=HOSTILE)._asdict()
+    assert {name: document["rows"][0][name] for name in fields if name != "over_questions"} == {
+        name: value for name, value in fields.items() if name != "over_questions"
+    }
     assert document["rows"][1]["score"] is None
     mean = document["means"][0]
     assert (mean["model"], mean["mean"], mean["asked"]) == ("org/model", None, ["tengu@120"])
@@ -552,13 +527,12 @@ def judge_mean(model="m", score=7.0, benchmark="overall", **fields):
     sets = ["elyza@100"] if benchmark != "overall" else ["elyza@100", "tengu@120"]
     numbers = {"n_planned": 440, "n_scored": 428, "n_failed": 12, "n_excluded": 0}
     names = {"model": model, "run_tag": "t", "benchmark": benchmark, "question_sets": sets, "judges": ["j", "k"]}
-    return {**names, "score": score, "adjusted_score": 7.25, "asked": (), **numbers, **fields}
+    return JudgeMean(**{**names, "score": score, "adjusted_score": 7.25, **numbers, **fields})
 
 
 def test_means_over_judges_show_who_judged_what_failed_and_the_adjusted_mean():
     judged = [judge_mean(), judge_mean(benchmark="elyza", score=6.5), judge_mean("n", None, judges=[])]
-    pair = {"judge_a": "j", "judge_b": HOSTILE, "n": 1234, "pearson": 0.9, "spearman": None}
-    pair |= {"exact_share": 0.5, "mean_difference": -1.0}
+    pair = JudgePair("j", HOSTILE, 1234, 0.9, None, 0.5, -1.0)
     text = table(run(7), width=200, judge_means=judged, judge_pairs=[pair])
     lines = [line.split() for line in text.splitlines()]
     assert "Mean over the judges that all compared runs share: j, k" in text
@@ -587,8 +561,8 @@ def test_judges_that_share_only_some_question_sets_are_named_with_them():
 
 def test_what_is_not_complete_is_said_with_its_part_and_its_failures():
     parts = [
-        FAILED,
-        unfinished("tengu", "error: no \x1b[31mmoney"),
+        Unfinished("m", "july", "mt_bench", "partial", "judge j", 60, 12, {"transient": 12}),
+        Unfinished("m", "july", "tengu", "error: no \x1b[31mmoney"),
     ]
     shown = report(run(7), unfinished=parts)
     line = (
@@ -602,7 +576,7 @@ def test_what_is_not_complete_is_said_with_its_part_and_its_failures():
 
 
 def test_of_many_runs_that_are_not_complete_the_rest_is_counted():
-    parts = [unfinished("tengu", "partial", f"t{number}") for number in range(13)]
+    parts = [Unfinished("m", f"t{number}", "tengu", "partial") for number in range(13)]
     text = table(run(7), unfinished=parts, width=200)
     assert text.count("tengu partial.") == 10
     assert "Not complete: 3 more runs" in text
@@ -611,7 +585,7 @@ def test_of_many_runs_that_are_not_complete_the_rest_is_counted():
 def test_means_are_unweighted_and_best_first():
     nothing = [row(benchmark, None, model="c") for benchmark in SIZES]
     means = report([*run(6, model="a"), *nothing, *run(7, model="b")]).means
-    assert [(mean.model, mean.score and round(mean.score, 6), mean.n_benchmarks) for mean in means] == [
+    assert [(mean.model, mean.mean and round(mean.mean, 6), mean.n_benchmarks) for mean in means] == [
         ("b", 7.15, 4),
         ("a", 6.15, 4),
         ("c", None, 0),
@@ -634,7 +608,7 @@ def test_a_run_that_was_asked_less_is_ranked_with_none_that_was_asked_all():
 def test_under_strict_a_mean_is_undefined_as_soon_as_one_part_is():
     rows = [row("elyza", 8.0, null_policy="strict"), row("tengu", None, null_policy="strict")]
     (mean,) = report(rows, policy="strict").means
-    assert (mean.score, mean.n_benchmarks) == (None, 0)
+    assert (mean.mean, mean.n_benchmarks) == (None, 0)
 
 
 def test_scores_out_of_scale_are_counted_beside_their_means():
@@ -674,7 +648,7 @@ def replies(benchmark="elyza", **fields):
     names = {"run_id": "org/model@@default", "model": "org/model", "run_tag": "default", "judge": "gpt-5.1"}
     counts = {"n_refused": 1, "n_filtered": 0, "n_truncated": 3, "n_empty": 2, "n_out_of_scale": 4, "n_retried": 5}
     means = {"legacy": 8.0, "zero": 7.5, "strict": None}
-    return {**names, "benchmark": benchmark, "n_answers": 100, **counts, **means, **fields}
+    return Replies(**{**names, "benchmark": benchmark, "n_answers": 100, **counts, **means, **fields})
 
 
 def test_below_the_scores_stands_what_became_of_the_replies_and_what_other_policies_would_change():
@@ -690,4 +664,4 @@ def test_below_the_scores_stands_what_became_of_the_replies_and_what_other_polic
 
 def test_a_score_of_zero_counts_in_the_mean_and_one_that_is_no_number_does_not():
     (mean,) = report([row("elyza", 0.0), row("tengu", 5.0), row("rakuda", math.nan)]).means
-    assert (mean.score, mean.n_benchmarks) == (2.5, 2)
+    assert (mean.mean, mean.n_benchmarks) == (2.5, 2)

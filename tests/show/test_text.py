@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shaberi_dagster.reports.report import number, table_of, text
-from shaberi_dagster.show.markdown import Markdown, as_markdown, comment_table
+from shaberi_dagster.show.markdown import markdown_table
 from shaberi_dagster.show.text import csv_text, json_safe, pad, printable, truncate, width_of
 
 pytestmark = pytest.mark.unit
@@ -81,24 +80,9 @@ def test_a_cell_of_csv_is_no_formula(text):
 
 
 def test_markdown_cells_mean_nothing_and_columns_line_up():
-    rows = [{"name": "a|b\n*c*", "score": 1.5}, {"name": "日本語", "score": None}, {"name": "\x1b", "score": 10.0}]
-    table = as_markdown([table_of(rows, [text("name"), number("score")])])
+    table = markdown_table(("name", "score"), [("a|b\n*c*", "1.5"), ("日本語", "-"), ("\x1b", "10.0")], left=[0])
     lines = table.splitlines()
     assert lines[1] == "| ---------- | ----: |"
     assert lines[2] == "| a\\|b \\*c\\* |   1.5 |"
     assert "\x1b" not in table
     assert {width_of(line) for line in lines} == {width_of(lines[0])}
-
-
-def test_texts_in_a_comment_stand_in_code_spans_whatever_they_are():
-    rows = [{"name": "@team `c` | #1\n<b>", "more": Markdown("**x**"), "score": 1.5}]
-    columns = [text("name"), text("more"), number("score"), text("lines", lambda _: ("a", "*b*"))]
-    table = comment_table(table_of(rows, columns, notes=["5 * 5"]))
-
-    assert table.splitlines() == [
-        "| name | more | score | lines |",
-        "| :-- | :-- | --: | :-- |",
-        "| `@team ˋcˋ ¦ #1 <b>` | **x** | 1.5 | `a`<br>`*b*` |",
-        "",
-        r"5 \* 5",
-    ]

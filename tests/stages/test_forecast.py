@@ -14,9 +14,8 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.journal.files import FileJournals
 from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.llm.types import Message
-from shaberi_dagster.reports.plan import plan_result
-from shaberi_dagster.runs.forecast import Forecast
-from shaberi_dagster.runs.planning import judged_again, plan_run
+from shaberi_dagster.runs.forecast import Forecast, totals
+from shaberi_dagster.runs.planning import judged_anew, plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.forecast import forecast, rough_tokens
@@ -236,7 +235,7 @@ def test_judging_anew_takes_a_call_for_each_answer_of_that_judge_alone(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:
     spec = _evaluated(workspace, mock, judge_models=["judge-a", "judge-b"])
-    anew = judged_again(spec, ["judge-a"], ["tengu"])
+    anew = judged_anew(spec, ["judge-a"], ["tengu"])
 
     found = _estimate(anew, workspace, "judgements", judges=("judge-a",))
     assert [(one.model, one.rows_there, one.calls) for one in found] == [("judge-a", 0, 5)]
@@ -369,13 +368,12 @@ def test_the_cost_is_the_list_price_of_average_calls_and_unknown_is_not_zero(wor
         "embedded/smollm2-135m": 0.0,
         "unheard-of": None,
     }
-    totals = plan_result(found).data()["totals"]
-    assert [(total["stage"], total["calls"], total["cost_usd"]) for total in totals] == [
+    assert [(one.stage, one.calls, one.cost_usd) for one in totals(found)] == [
         ("answers", 5, found[0].cost_usd),
         ("judgements", 10, None),
         ("all", 15, None),
     ]
-    assert [total["upper_bound"] for total in totals] == [False, True, True]
+    assert [one.upper_bound for one in totals(found)] == [False, True, True]
 
 
 def test_the_users_own_prices_are_those_of_the_estimate(workspace: Workspace) -> None:
@@ -426,8 +424,8 @@ def test_all_real_questions_and_three_judges_can_be_estimated(workspace: Workspa
     found = forecast(
         [plan_run(request, workspace)], ["elyza", "tengu", "mt_bench", "rakuda"], _STAGES, workspace, now=_NOW
     )
-    totals = plan_result(found).data()["totals"]
-    assert [total["calls"] for total in totals] == [320, 960, 1280]
+    answers, judgements, both = totals(found)
+    assert (answers.calls, judgements.calls, both.calls) == (320, 960, 1280)
     assert all(one.cost_usd for one in found)
 
 

@@ -13,7 +13,7 @@ from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.statements import default_parameters
-from shaberi_dagster.runs.planning import judged_again, plan_run
+from shaberi_dagster.runs.planning import judged_anew, plan_run
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
@@ -238,7 +238,7 @@ def test_two_prompts_of_one_model_are_two_judges_side_by_side(strict: Workspace,
 def test_a_variants_judge_is_rejudged_alone(strict: Workspace, mock: MockEndpoint) -> None:
     spec = _answered(strict, mock, judge_models=["judge-a", "judge-a+strict"])
     _judge(spec, strict)
-    again = judged_again(spec, ["judge-a+strict"], ["tengu"])
+    again = judged_anew(spec, ["judge-a+strict"], ["tengu"])
     store_run(again, strict)
     rows, _ = _judge(again, strict, ("judge-a+strict",))
     assert asked_of(mock, "judge-a") == 15
@@ -303,7 +303,7 @@ def test_a_rejudge_round_keeps_the_old_scores_as_superseded(workspace: Workspace
     spec = _answered(workspace, mock, judge_models=["judge-a", "judge-b"])
     _judge(spec, workspace)
     mock.options.script = _judging("FINAL SCORE: 9")
-    again = judged_again(spec, ["judge-a"], ["tengu"])
+    again = judged_anew(spec, ["judge-a"], ["tengu"])
     store_run(again, workspace)
     rows, _ = _judge(again, workspace)
     assert (asked_of(mock, "judge-a"), asked_of(mock, "judge-b"), asked_of(mock, "mock-model")) == (10, 5, 0)
@@ -686,7 +686,7 @@ def test_a_judges_endpoint_that_refuses_us_stops_the_stage_and_keeps_the_answers
 def test_a_judge_whose_endpoint_refuses_us_does_not_keep_another_from_judging(workspace: Workspace) -> None:
     with running_mock() as mock, running_mock(key="secret") as guarded:
         spec = _answered(workspace, mock, judge_models=["judge-a", "judge-b"])
-        elsewhere = replace(spec.judges[1].endpoint, base_url=guarded.base_url)
+        elsewhere = spec.judges[1].endpoint.model_copy(update={"base_url": guarded.base_url})
         judges = (spec.judges[0], spec.judges[1].model_copy(update={"endpoint": elsewhere}))
         spec = spec.model_copy(update={"judges": judges})
         store_run(spec, workspace)
@@ -710,7 +710,7 @@ def test_judging_without_answers_asks_nothing_and_fails_the_check(workspace: Wor
 def test_a_rejudge_round_survives_the_next_plan(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = _answered(workspace, mock)
     _judge(spec, workspace)
-    store_run(judged_again(spec, ["judge-a"], ["tengu"]), workspace)
+    store_run(judged_anew(spec, ["judge-a"], ["tengu"]), workspace)
     again = plan_run(ask(mock), workspace)
     _judge(again, workspace)
     _judge(plan_run(ask(mock), workspace), workspace)

@@ -11,7 +11,7 @@ import pytest
 
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.results.manifest import manifest_of, read_records
-from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.llm.endpoints import EndpointSpec
 from shaberi_dagster.passes.lang_mixing import LangMixing, LangMixingConfig
 from shaberi_dagster.passes.repetition import Repetition
 from shaberi_dagster.runs.planning import add_pipeline
@@ -320,7 +320,7 @@ def test_one_pass_in_two_pipelines_asks_each_model_where_it_is(workspace: Worksp
     with running_mock(script=_scripted()) as other:
 
         def asking(model: str, at: MockEndpoint) -> PassSpec:
-            endpoint = Endpoint(name="custom", base_url=at.base_url, api_key_variable=None)
+            endpoint = EndpointSpec(name="custom", base_url=at.base_url, api_key_variable=None)
             return PassSpec(name="safety_check", config={"model": model}, endpoint=endpoint)
 
         repetition = PassSpec(name="repetition", config={})

@@ -140,7 +140,7 @@ def test_a_parser_that_finds_nothing_any_more_leaves_a_failure_without_a_score(
 
 
 @pytest.mark.parametrize(("said", "score"), [("11", 11.0), ("4/100", 4.0)])
-def test_a_score_out_of_the_scale_that_counts_goes_on_counting_until_it_is_judged_again(
+def test_a_score_out_of_the_scale_that_counts_goes_on_counting_until_it_is_judged_anew(
     said: str, score: float, workspace: Workspace
 ) -> None:
     with running_mock(script=_scripted(f"FINAL SCORE: {said}")) as mock:

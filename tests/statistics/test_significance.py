@@ -13,6 +13,7 @@ from shaberi_dagster.statistics.significance import (
     holm,
     mcnemar_exact,
     sign_flip_test,
+    stratified_mcnemar,
 )
 from tests.statistics.published import mcnemar_corrected
 
@@ -40,13 +41,13 @@ def test_the_corrected_test_is_that_of_statsmodels():
     assert mcnemar_corrected(10, 2) == pytest.approx((expected.statistic, expected.pvalue))
 
 
-def test_the_exact_test_of_sums_is_the_convolution_of_the_datasets_binomials():
+def test_the_stratified_test_is_the_convolution_of_the_datasets_binomials():
     tables = [(1, 4), (3, 5), (0, 2)]
     distribution = [1.0]
     for pair in tables:
         distribution = np.convolve(distribution, stats.binom.pmf(np.arange(sum(pair) + 1), sum(pair), 0.5))
 
-    assert mcnemar_exact(1 + 3 + 0, 4 + 5 + 2, "less") == pytest.approx(distribution[: 1 + 3 + 0 + 1].sum())
+    assert stratified_mcnemar(tables, "less") == pytest.approx(distribution[: 1 + 3 + 0 + 1].sum())
 
 
 @given(*[st.integers(0, 40)] * 4)

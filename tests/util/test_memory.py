@@ -46,12 +46,10 @@ def test_commands_set_allocators_before_libraries_are_loaded_unless_the_user_has
         monkeypatch.delenv(name)
     seen: list[str | None] = []
 
-    def run_command(_: object) -> int:
+    def main() -> None:
         seen.append(os.environ.get(name))
-        return 0
 
-    command = SimpleNamespace(app=None, run_command=run_command, end_at_once=lambda _: None)
-    loaded: Callable[[str], SimpleNamespace] = lambda _: command  # noqa: E731
+    loaded: Callable[[str], SimpleNamespace] = lambda _: SimpleNamespace(main=main)  # noqa: E731
     monkeypatch.setattr(start, "import_module", loaded)
     monkeypatch.setattr(start, "take_interrupts", lambda _: None)
     start.view_scores()

@@ -20,7 +20,7 @@ from shaberi_dagster.reports.question_grid import GridRequest, read_question_gri
 from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.web import pages
-from shaberi_dagster.viewer.web.address import PageAddress
+from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import PAGES, Source
 from shaberi_dagster.viewer.web.templates import render
 from tests.exchange.trees.trees import LegacyTree, questions_of, rows_of
@@ -160,8 +160,8 @@ def test_questions_are_sorted_by_the_difference_and_have_the_numbers_of_compare(
     with open_catalog(warehouse) as catalog:
         grid = read_question_grid(catalog, GridRequest(["best", "second"]))
         (section, *_) = read_comparison(catalog, ComparisonRequest("best", "second")).sections
-    shown = [row["scores"][0] - row["scores"][1] for row in grid.rows]
-    assert section.rows[0]["difference"] == pytest.approx(sum(shown) / len(shown))
+    shown = [row.scores[0] - row.scores[1] for row in grid.rows]
+    assert section.rows[0].difference.difference == pytest.approx(sum(shown) / len(shown))
 
 
 def test_a_score_that_one_model_lacks_leaves_its_judge_out_of_that_question(site):
@@ -380,10 +380,8 @@ def test_of_very_many_judgements_how_scores_go_with_length_is_a_click_away(site,
     at_once = site.get("/judges").text
     monkeypatch.setattr(pages, "_MOST_LENGTHS", 10)
     with closing(open_catalog(warehouse)) as catalog:
-        addresses = PageAddress("/judges"), PageAddress("/judges", (("lengths", "yes"),))
-        without, asked = (
-            render(PAGES["/judges"](Source(catalog, warehouse), address), address) for address in addresses
-        )
+        asks = Ask("/judges"), Ask("/judges", (("lengths", "yes"),))
+        without, asked = (render(PAGES["/judges"](Source(catalog, warehouse), ask), ask) for ask in asks)
 
     assert "<th>with length</th>" not in without
     assert 'href="/judges?lengths=yes"' in without
@@ -403,5 +401,5 @@ def test_where_the_first_model_loses_can_be_asked_for(warehouse):
         lost = read_question_grid(catalog, GridRequest(["second", "best"], flags=["loses"])).rows
         alone = read_question_grid(catalog, GridRequest(["second"], flags=["loses"])).rows
 
-    assert {row["position"]: row["scores"] for row in lost} == {2: [8.0, 9.0], 3: [8.0, 8.5], 5: [3.5, 8.5]}
+    assert {row.position: row.scores for row in lost} == {2: (8.0, 9.0), 3: (8.0, 8.5), 5: (3.5, 8.5)}
     assert alone == ()

@@ -11,7 +11,7 @@ import uvicorn
 
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.viewer.web import server
-from shaberi_dagster.viewer.web.address import PageAddress
+from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import PAGES
 from shaberi_dagster.viewer.web.server import Pages, serve
 from shaberi_dagster.viewer.web.templates import Shown
@@ -38,7 +38,7 @@ def test_of_pages_that_were_made_at_once_two_connections_stay_and_none_of_the_la
         return A_PAGE
 
     pages = Pages(lake.folder)
-    made = [threading.Thread(target=pages.html, args=(page, PageAddress(f"/{number}"))) for number in range(4)]
+    made = [threading.Thread(target=pages.html, args=(page, Ask(f"/{number}"))) for number in range(4)]
     for one in made:
         one.start()
     for one in made:
@@ -47,7 +47,7 @@ def test_of_pages_that_were_made_at_once_two_connections_stay_and_none_of_the_la
     assert (len(seen), sum(one() is not None for one in seen)) == (4, 2)
 
     lake.append("runs", lake.read("runs").head(1).with_columns(run_id=pl.lit("m@@new")))
-    pages.html(lambda *_: A_PAGE, PageAddress("/"))
+    pages.html(lambda *_: A_PAGE, Ask("/"))
     assert [one() for one in seen] == [None] * 4
 
 

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 from textual.pilot import Pilot
@@ -53,7 +54,7 @@ def test_of_many_runs_all_can_be_chosen_and_the_title_stays(folder):
     async def play() -> None:
         with open_catalog(folder) as catalog:
             runs = read_runs(catalog)
-            many = [run | {"run_id": f"{index}"} for index in range(150) for run in runs]
+            many = [replace(run, run_id=f"{index}") for index in range(150) for run in runs]
             async with Inspector(catalog, many, Filter()).run_test(size=(140, 40)) as pilot:
                 await pilot.pause()
                 await pilot.pause()

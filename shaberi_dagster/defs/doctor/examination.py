@@ -16,6 +16,7 @@ from shaberi_dagster.defs.execution import close_dead_runs, open_instance
 from shaberi_dagster.defs.partitions import add_missing_partitions
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.journal.backends import journals_of
+from shaberi_dagster.judges.rules.forms import FORMS
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.damage import DamagedLakeError, damage_behind, find_damage
@@ -34,7 +35,7 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.permissions import GROUP_VARIABLE, is_open_to_others, shared_group
 
 _ENOUGH_DISK = 1 << 30
-_KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, PASSES, GRADERS, STRATEGIES, ENDPOINTS, VIEWS, QUERIES, REPORTS)
+_KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, PASSES, GRADERS, FORMS, STRATEGIES, ENDPOINTS, VIEWS, QUERIES, REPORTS)
 
 
 def examine(settings: Settings, *, run_plugins: bool = False) -> list[CheckResult]:

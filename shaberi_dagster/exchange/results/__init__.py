@@ -1,1 +1,1 @@
-"""Exports of the lake for tools that read files."""
+"""What the lake gives to tools that read files."""

@@ -40,8 +40,8 @@ class Folder:
         self.changed: set[str] = set()
 
     def names(self) -> list[str]:
-        """List what is directly in it, but for what a killed writer left."""
-        return [entry.name for entry in self.path.iterdir() if entry.suffix != _UNFINISHED]
+        """What is directly in it, but for what a killed writer left."""
+        return [one.name for one in self.path.iterdir() if one.suffix != _UNFINISHED]
 
     def read(self, path: str) -> bytes | None:
         """The content of a file, None when there is no such file.
@@ -167,7 +167,7 @@ def _make(folder: Path, root: Path | None = None) -> None:
 
 
 def _is_plain(path: Path) -> bool:
-    """Return whether it is a file and no link to one, whose content is somebody else's."""
+    """Whether it is a file and no link to one, whose content is somebody else's."""
     return path.is_file() and not path.is_symlink()
 
 

@@ -1,4 +1,4 @@
-"""Content of `manifest.json`: how a run was made, how far it is, what it used and what came out.
+"""What `manifest.json` says about a run: how it was made, how far it is, what it used and what came out.
 
 Everything is read from the lake, so the same lake gives the same manifest; what was not recorded is null.
 """
@@ -18,23 +18,17 @@ from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.rule import rule_sampling
 from shaberi_dagster.judges.spec import JudgeSpec
-from shaberi_dagster.lake.schemas import ANSWERS, CALLS, CONSENSUS, JUDGEMENTS, METRICS, PASS_OUTPUTS, QUESTIONS, SCORES
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.llm.endpoints import may_be_sent
 from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.passes.registry import PASSES, make_pass
-from shaberi_dagster.runs.spec import PassSpec, RunSpec
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.util.identity import sha256_json
 
 FORMAT = "shaberi-results/1"
-STAGES = {
-    ANSWERS.name: "generation",
-    JUDGEMENTS.name: "judging",
-    PASS_OUTPUTS.name: "passes",
-    CONSENSUS.name: CONSENSUS.name,
-}
+STAGES = {"answers": "generation", "judgements": "judging", "pass_outputs": "passes", "consensus": "consensus"}
 """Names of the stages in the manifest by those of the lake."""
 SHABERI, ENSEMBLE = "artifacts/shaberi", "artifacts/ensemble"
 """Folders of files: of one answer to each question, and of several."""
@@ -50,20 +44,20 @@ _METRICS = (
 _STATE = ("benchmark", "status", "error_class")
 _FAILED = ("error", "skipped")
 _COLUMNS = {
-    ANSWERS.name: (*_STATE, "question_id", "answer_hash"),
-    CONSENSUS.name: (*_STATE, "question_id", "strategy", "answer_hash"),
-    JUDGEMENTS.name: (
+    "answers": (*_STATE, "question_id", "answer_hash"),
+    "consensus": (*_STATE, "question_id", "strategy", "answer_hash"),
+    "judgements": (
         *(*_STATE, "question_id", "strategy", "answer_hash", "judge", "superseded"),
         *("judge_model", "judge_config_hash", "judge_prompt_hash", "created_at"),
     ),
-    PASS_OUTPUTS.name: (*_STATE, "pass", "pass_version", "pass_config", "pass_config_hash", "pass_prompt_hash"),
-    SCORES.name: ("pipeline", "pipeline_hash"),
-    METRICS.name: _METRICS,
-    CALLS.name: (
+    "pass_outputs": (*(*_STATE, "pass", "pass_version", "pass_config", "pass_config_hash", "pass_prompt_hash"),),
+    "scores": ("pipeline", "pipeline_hash"),
+    "metrics": _METRICS,
+    "calls": (
         *("stage", "benchmark", "status", "created_at", "cost_usd", "price_source"),
         *("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"),
     ),
-    QUESTIONS.name: ("benchmark", "source", "source_revision"),
+    "questions": ("benchmark", "source", "source_revision"),
 }
 """All that a manifest is made of, beside the run's row: no text of a question, an answer, an output or a call."""
 SUPERSEDED = pl.col("superseded").fill_null(value=False)
@@ -74,11 +68,11 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Records:
-    """The rows that the lake has of a run, without texts and what else a manifest does not need, in any order.
+    """What the lake has of one run, but for texts and what else a manifest does not need; rows are in any order.
 
     Attributes:
         run: Its row of `runs`.
-        spec: Its settings, as of today's version.
+        spec: Its RunSpec as of today's version, as plain JSON.
         answers: Its rows of `answers`.
         consensus: Its rows of `consensus`.
         judgements: Those of its judgements that are in force.
@@ -91,7 +85,7 @@ class Records:
     """
 
     run: Document
-    spec: RunSpec
+    spec: Document
     answers: pl.DataFrame
     consensus: pl.DataFrame
     judgements: pl.DataFrame
@@ -104,8 +98,18 @@ class Records:
 
     @property
     def is_imported(self) -> bool:
-        """True if another system made it."""
-        return self.spec.origin == "imported"
+        """Whether another system made it."""
+        return self.run_spec.origin == "imported"
+
+    @cached_property
+    def run_spec(self) -> RunSpec:
+        """Its RunSpec."""
+        return RunSpec.read(self.spec)
+
+    @property
+    def known(self) -> Document:
+        """What is said of an imported run as a whole."""
+        return self.spec.get("imported") or {}
 
     @cached_property
     def artifacts(self) -> dict[str, str]:
@@ -114,26 +118,29 @@ class Records:
         It is another where a question has several samples, answers are consensuses of samples, or both came from
         caches of the ensemble evaluation.
         """
-        several = {name for name, settings in self.spec.benchmarks.items() if settings.samples > 1}
+        several = {name for name, one in self.spec["benchmarks"].items() if (one.get("samples") or 1) > 1}
         several |= set(self.consensus["benchmark"])
-        of_caches = self.spec.imported is not None and self.spec.imported.form == "caches"
-        return {name: ENSEMBLE if of_caches or name in several else SHABERI for name in self.spec.benchmarks}
+        of_caches = self.known.get("form") == "caches"
+        return {name: ENSEMBLE if of_caches or name in several else SHABERI for name in self.spec["benchmarks"]}
 
-    @property
-    def passes(self) -> list[PassSpec]:
-        """The passes of all its pipelines."""
-        return [planned for pipeline in self.spec.passes for planned in pipeline]
+    def n_planned(self, benchmark: str) -> int:
+        """Samples planned for a benchmark."""
+        return self.run_spec.n_planned(benchmark)
+
+    def judges(self, benchmark: str) -> list[str]:
+        """Who judges a benchmark."""
+        own = self.spec["benchmarks"][benchmark]
+        return list(dict.fromkeys((*own.get("imported_judges", ()), *own["judges"])))
 
     def settings_of(self, judge: str) -> Document:
         """The settings of a judge as they were sent, as far as they are known; none of a rule alone."""
-        if found := self.spec.judge(judge):
+        if found := self.run_spec.judge(judge):
             own = _as_sent(found) if judge.startswith(RULE) else found
             sent = {name: getattr(own, name, None) for name in ("temperature", "max_tokens")}
             left_out = {f"judge_{name}{of}": name for name in sent for of in ("", f" of {found.name}")}
             dropped = [name for entry, name in left_out.items() if entry in (self.run["not_sent"] or ())]
             return found.model_dump(mode="json") | sent | dict.fromkeys(dropped) | {"not_sent": dropped}
-        known = self.spec.imported.judges if self.spec.imported else ()
-        return next((settings.model_dump() for settings in known if settings.judge == judge), {})
+        return next((one for one in self.known.get("judges", []) if one["judge"] == judge), {})
 
 
 def read_records(lake: Lake, run_id: str) -> Records:
@@ -151,16 +158,25 @@ def read_records(lake: Lake, run_id: str) -> Records:
     if run.is_empty():
         raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
     row = run.row(0, named=True)
-    spec = RunSpec.read(row["spec"])
+    spec = RunSpec.read(row["spec"]).model_dump(mode="json")
     judge_configs = dict(lake.read("judge_configs", columns=["former_hash", "judge_config_hash"]).iter_rows())
-    rows_of = dict.fromkeys(_COLUMNS, keys) | {QUESTIONS.name: question_sets(spec)}
-    scans = {table: lake.scan(table, which, _COLUMNS[table]) for table, which in rows_of.items()}
-    scans[JUDGEMENTS.name] = scans[JUDGEMENTS.name].filter(~SUPERSEDED)
-    scans[METRICS.name] = scans[METRICS.name].sort(_METRIC_ORDER)
+    rows_of = dict.fromkeys(_COLUMNS, keys) | {"questions": question_sets(spec)}
     # All at once, in half the time.
-    frames = dict(zip(scans, pl.collect_all(scans.values()), strict=True))
-    read = {table: as_today(frame, judge_configs) for table, frame in frames.items()}
-    return Records(run=row, spec=spec, judge_configs=judge_configs, **read)
+    frames = pl.collect_all(lake.scan(table, own, _COLUMNS[table]) for table, own in rows_of.items())
+    read = {table: as_today(frame, judge_configs) for table, frame in zip(rows_of, frames, strict=True)}
+    return Records(
+        run=row,
+        spec=spec,
+        answers=read["answers"],
+        consensus=read["consensus"],
+        judgements=read["judgements"].filter(~SUPERSEDED),
+        pass_outputs=read["pass_outputs"],
+        scores=read["scores"],
+        metrics=read["metrics"].sort(_METRIC_ORDER),
+        calls=read["calls"],
+        questions=read["questions"],
+        judge_configs=judge_configs,
+    )
 
 
 def as_today(rows: pl.DataFrame, judge_configs: Mapping[str, str]) -> pl.DataFrame:
@@ -170,9 +186,9 @@ def as_today(rows: pl.DataFrame, judge_configs: Mapping[str, str]) -> pl.DataFra
     return rows.with_columns(pl.col("judge_config_hash").replace(judge_configs))
 
 
-def question_sets(spec: RunSpec) -> Keys:
-    """Return the keys of the questions of a run in the lake."""
-    return {"question_set_sha256": [settings.question_set_sha256 for settings in spec.benchmarks.values()]}
+def question_sets(spec: Document) -> Keys:
+    """What the questions of a run have in the lake."""
+    return {"question_set_sha256": [one["question_set_sha256"] for one in spec["benchmarks"].values()]}
 
 
 def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
@@ -182,9 +198,9 @@ def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
         records: The run.
         environment: Where the API key is read from, for its fingerprint.
     """
-    run, spec, imported = records.run, records.spec, records.spec.imported
+    run, spec = records.run, records.spec
     tokens, cost = _usage(records)
-    settings = {name: _sent_settings(records, name) for name in spec.benchmarks}
+    settings = {name: _sent_settings(records, name) for name in spec["benchmarks"]}
     python, _, platform = (run["platform"] or "").partition(" on ")
     return {
         "format": FORMAT,
@@ -194,19 +210,20 @@ def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
         "base_tag": run["base_tag"],
         "run_number": run["run_number"],
         "is_imported": records.is_imported,
-        "not_recorded": imported.not_recorded if imported else None,
+        "not_recorded": records.known.get("not_recorded"),
         "status": run["status"],
         "benchmarks": _benchmarks(records),
         "generation": {
-            "limit": spec.limit,
+            "limit": spec.get("limit"),
             "by_benchmark": {
-                name: sent | {"prompt_hash": spec.benchmarks[name].prompt_hash} for name, sent in settings.items()
+                name: own | {"prompt_hash": spec["benchmarks"][name].get("prompt_hash")}
+                for name, own in settings.items()
             },
         },
         "not_sent": run["not_sent"],
         "judges": _judges(records),
         "passes": _passes(records),
-        "question_sets": {name: _question_set(records, name) for name in spec.benchmarks},
+        "question_sets": {name: _question_set(records, name) for name in spec["benchmarks"]},
         "tokens": tokens,
         "cost": {"currency": "USD"} | cost,
         "metrics": metric_rows(records.metrics.filter(null_policy="legacy")),
@@ -231,30 +248,31 @@ def metric_rows(metrics: pl.DataFrame) -> list[Document]:
 def _as_sent(judge: JudgeSpec) -> Sampling | None:
     """Return how a model that decides for a rule is asked; None where its endpoint is a plugin's that is gone."""
     try:
-        return rule_sampling(judge.endpoint)
+        return rule_sampling(judge.endpoint.to_endpoint())
     except ConfigurationError:
         return None
 
 
 def _sent_settings(records: Records, benchmark: str) -> Document:
-    """Return the settings of the calls for answers; null is one that calls left out, or that is not known."""
-    asked, not_sent = records.spec.benchmarks[benchmark], records.run["not_sent"] or ()
-    return {name: None if name in not_sent else getattr(asked, name) for name in _SETTINGS}
+    """How the answers to a benchmark were asked for; null is what calls left out, or what is not known."""
+    asked, not_sent = records.spec["benchmarks"][benchmark], records.run["not_sent"] or ()
+    return {name: None if name in not_sent else asked.get(name) for name in _SETTINGS}
 
 
 def _model(records: Records, settings: Mapping[str, Document], environment: Mapping[str, str]) -> Document:
-    endpoint, imported = records.spec.endpoint, records.spec.imported
-    variable, base_url = (endpoint.api_key_variable or "", endpoint.base_url) if endpoint else ("", "")
+    spec = records.spec
+    endpoint = spec.get("endpoint") or {}
+    variable, base_url = endpoint.get("api_key_variable") or "", endpoint.get("base_url") or ""
     # A spec that somebody made up must not have any variable hashed.
     key = environment.get(variable, "").strip()
     key = key if key and may_be_sent(variable, base_url, environment) else ""
-    values = {name: {sent[name] for sent in settings.values()} for name in _SETTINGS}
+    values = {name: {own[name] for own in settings.values()} for name in _SETTINGS}
     return {
         "name": records.run["model"],
-        "display_name": imported.display_name if imported else None,
+        "display_name": records.known.get("display_name"),
         # Null where benchmarks differ as well: then `generation` tells.
-        "parameters": {name: next(iter(sent)) if len(sent) == 1 else None for name, sent in values.items()},
-        "base_url": endpoint.base_url if endpoint else None,
+        "parameters": {name: next(iter(own)) if len(own) == 1 else None for name, own in values.items()},
+        "base_url": endpoint.get("base_url"),
         "api_key_sha256": hashlib.sha256(key.encode()).hexdigest()[:_KEY_DIGITS] if key else None,
     }
 
@@ -286,19 +304,19 @@ def _benchmarks(records: Records) -> dict[str, Document]:
     for rows in (records.answers, records.consensus):
         texts += _of_benchmark(rows, pl.col("answer_hash").count())
     found = {}
-    for name, settings in records.spec.benchmarks.items():
+    for name in records.spec["benchmarks"]:
         state, _, error = str(states.get(name, RUNNING)).partition(": ")
-        planned = records.spec.n_planned(name)
+        planned = records.n_planned(name)
         merged = {strategy: tally for (of, strategy), tally in sorted(consensus.items()) if of == name}
         # Where answers are merged, what is judged is the consensus.
         made = sum(n for tally in merged.values() for (status, _), n in tally.items() if status != "error")
         to_judge = made if merged else planned
         parts = {
             "answers": {"": _part(answers[name,], planned)},
-            CONSENSUS.name: {strategy: _part(tally, asked[name]) for strategy, tally in merged.items()},
+            "consensus": {strategy: _part(tally, asked[name]) for strategy, tally in merged.items()},
             "judgements": {
                 judge: _part(judgements[name, judge], to_judge) | {"stale": stale[name, judge]}
-                for judge in settings.all_judges
+                for judge in records.judges(name)
             },
             "passes": {label: _part(tallies[name,], texts[name]) for label, tallies in passes.items()},
         }
@@ -307,9 +325,9 @@ def _benchmarks(records: Records) -> dict[str, Document]:
             "artifacts": records.artifacts[name],
             "error": error or None,
             "incomplete_parts": [
-                f"{stage} {part}".rstrip()
-                for stage, stage_parts in parts.items()
-                for part, counts in stage_parts.items()
+                f"{stage} {one}".rstrip()
+                for stage, own in parts.items()
+                for one, counts in own.items()
                 if counts["status"] != "complete"
             ],
             **parts,
@@ -348,7 +366,7 @@ def _stale(records: Records) -> Counter[tuple[str, str]]:
 
 
 def _judge_names(records: Records) -> list[str]:
-    return list(dict.fromkeys(judge for settings in records.spec.benchmarks.values() for judge in settings.all_judges))
+    return list(dict.fromkeys(judge for name in records.spec["benchmarks"] for judge in records.judges(name)))
 
 
 def _judges(records: Records) -> list[Document]:
@@ -362,8 +380,8 @@ def _judges(records: Records) -> list[Document]:
 
 def _judge(records: Records, judge: str, judged: Mapping[tuple[str, str], Sequence[Any]]) -> Document:
     settings, by_benchmark = records.settings_of(judge), {}
-    for name, benchmark in records.spec.benchmarks.items():
-        if judge in benchmark.all_judges:
+    for name in records.spec["benchmarks"]:
+        if judge in records.judges(name):
             configs, prompts, first, last = judged.get((judge, name), ([], [], None, None))
             by_benchmark[name] = {
                 # Several while a judge whose settings changed has not judged everything anew.
@@ -406,7 +424,8 @@ def pipelines_of(records: Records) -> list[dict[str, str]]:
 
 def _known_passes(records: Records) -> list[Document]:
     """Every pass with every settings: those that have looked at answers, and those that are planned to."""
-    base_urls = {planned.name: planned.endpoint.base_url if planned.endpoint else None for planned in records.passes}
+    planned = [one for pipeline in records.spec.get("passes", []) for one in pipeline]
+    base_urls = {one["name"]: (one.get("endpoint") or {}).get("base_url") for one in planned}
     columns = [f"pass{name}" for name in ("", "_version", "_config", "_config_hash", "_prompt_hash")]
     known = [
         {
@@ -422,73 +441,70 @@ def _known_passes(records: Records) -> list[Document]:
         )
     ]
     unknown = dict.fromkeys(("version", "prompt_hash"))
-    for planned in records.passes:
-        if not _is_among(known, planned):
-            own = {"name": planned.name, "config": planned.config, "config_hash": planned.config_hash}
-            known.append(own | {"base_url": base_urls[planned.name]} | unknown)
+    for one in planned:
+        if not _is_among(known, one):
+            own = {"name": one["name"], "config": one["config"], "config_hash": one.get("config_hash")}
+            known.append(own | {"base_url": base_urls[one["name"]]} | unknown)
     return known
 
 
-def _is_among(known: list[Document], planned: PassSpec) -> bool:
-    """Return whether a planned pass has looked at answers, in today's version or an earlier one of its settings."""
-    if planned.config_hash:
-        return any(examined["config_hash"] == planned.config_hash for examined in known)
-    if any((examined["name"], examined["config"]) == (planned.name, planned.config) for examined in known):
+def _is_among(known: list[Document], planned: Document) -> bool:
+    """Whether a planned pass has looked at answers, with today's version or an earlier one of the same settings."""
+    if config_hash := planned.get("config_hash"):
+        return any(one["config_hash"] == config_hash for one in known)
+    name, config = planned["name"], planned["config"]
+    if any((one["name"], one["config"]) == (name, config) for one in known):
         return True
     made = _made(planned)
     hashes = [made.config_hash, *made.older_config_hashes] if made else []
-    return not {examined["config_hash"] for examined in known}.isdisjoint(hashes)
+    return not {one["config_hash"] for one in known}.isdisjoint(hashes)
 
 
-def _made(planned: PassSpec) -> Pass[Any] | None:
+def _made(planned: Document) -> Pass[Any] | None:
     """A planned pass of ours; a plugin's has no earlier versions, and to read what is there its code is not run."""
-    if PASSES.file(planned.name) or planned.name not in PASSES:
+    name = planned["name"]
+    if PASSES.file(name) or name not in PASSES:
         return None
-    return make_pass(planned.name, planned.config, planned.version)
+    return make_pass(name, planned["config"], planned.get("version", "1"))
 
 
 def _passes(records: Records) -> list[Document]:
     orders = [list(names) for names in pipelines_of(records)]
-    orders += [[planned.name for planned in pipeline] for pipeline in records.spec.passes]
+    orders += [[one["name"] for one in pipeline] for pipeline in records.spec.get("passes", [])]
     places: dict[str, int] = {}
     for names in sorted(orders, key=len, reverse=True):
         for place, name in enumerate(names, start=1):
             places.setdefault(name, place)
-    passes = [examined | {"order": places.get(examined["name"])} for examined in _known_passes(records)]
-    return sorted(
-        passes, key=lambda examined: (examined["order"] or 0, examined["name"], examined["config_hash"] or "")
-    )
+    passes = [one | {"order": places.get(one["name"])} for one in _known_passes(records)]
+    return sorted(passes, key=lambda one: (one["order"] or 0, one["name"], one["config_hash"] or ""))
 
 
 def _pass_tallies(records: Records) -> dict[str, defaultdict[tuple[str, ...], _Tally]]:
-    """Count what each pass has seen, in all its versions; several settings are told apart by a part of the hash."""
-    made = filter(None, map(_made, records.passes))
-    today = {older: planned.config_hash for planned in made for older in planned.older_config_hashes}
-    known = {
-        (settings["name"], today.get(settings["config_hash"], settings["config_hash"])): settings
-        for settings in _known_passes(records)
-    }
+    """What each pass has seen, whichever of its versions; with a part of its hash where it has several settings."""
+    planned = (_made(one) for pipeline in records.spec.get("passes", []) for one in pipeline)
+    today = {older: made.config_hash for made in planned if made for older in made.older_config_hashes}
+    known = {(one["name"], today.get(one["config_hash"], one["config_hash"])): one for one in _known_passes(records)}
     often = Counter(name for name, _ in known)
     found = records.pass_outputs.with_columns(pl.col("pass_config_hash").replace(today))
     tallies = {}
-    for (name, config_hash), settings in known.items():
-        label = name if often[name] == 1 else f"{name} {(settings['config_hash'] or 'planned')[:_KEY_DIGITS]}"
+    for (name, config_hash), one in known.items():
+        label = name if often[name] == 1 else f"{name} {(one['config_hash'] or 'planned')[:_KEY_DIGITS]}"
         tallies[label] = _tallies(found.filter(pl.col("pass_config_hash").eq_missing(config_hash)))
     return tallies
 
 
 def _question_set(records: Records, benchmark: str) -> Document:
-    settings = records.spec.benchmarks[benchmark]
+    settings = records.spec["benchmarks"][benchmark]
     stored = records.questions.filter(benchmark=benchmark)
-    source = settings.source or next(iter(stored["source"]), None)
+    source = settings.get("source") or next(iter(stored["source"]), None)
     kind, _, dataset = (source or "").partition(":")
     return {
-        "name": settings.question_set,
-        "sha256": settings.question_set_sha256,
-        "n_questions": settings.n_questions,
+        "name": settings["question_set"],
+        "sha256": settings["question_set_sha256"],
+        "n_questions": settings.get("n_questions"),
         "source": source,
         "dataset": dataset if kind == "hub" else None,
-        "revision": settings.source_revision or next(iter(stored["source_revision"]), None),
+        "revision": settings.get("source_revision") or next(iter(stored["source_revision"]), None),
     }
 
 
@@ -515,7 +531,7 @@ def _usage(records: Records) -> tuple[Document, Document]:
             "by_stage": {
                 stage: {
                     "total": at(stage, None),
-                    "by_benchmark": {name: at(stage, name) for name in records.spec.benchmarks},
+                    "by_benchmark": {name: at(stage, name) for name in records.spec["benchmarks"]},
                 }
                 for stage in stages
             },

@@ -33,11 +33,11 @@ from shaberi_dagster.exchange.results.manifest import (
 )
 from shaberi_dagster.exchange.results.selection import RESULTS
 from shaberi_dagster.lake.catalog import check_there, connect
-from shaberi_dagster.lake.schemas import ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, SCORES, LakeTable
-from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.llm.thinking import split_thinking
 from shaberi_dagster.passes.pipeline import BASELINE
+from shaberi_dagster.reports.reading import fetch
 from shaberi_dagster.runs.stored import chosen_runs
 from shaberi_dagster.statistics.intervals import margin_of_error
 from shaberi_dagster.util.identity import check_run_tag, safe_name
@@ -72,7 +72,7 @@ _ANSWER = (
 _CONSENSUS = (
     *(*_RUN, "question_set", "question_id", "strategy", "strategy_version", "strategy_prompt_hash", "consensus_model"),
     *("candidates_hash", "n_candidates", "answer_id", "answer", "answer_state", "winner", "details", *_OUTCOME),
-    *("calls", *_tokens(CONSENSUS.name), "latency_seconds", "created_at"),
+    *("calls", *_tokens("consensus"), "latency_seconds", "created_at"),
 )
 _JUDGEMENT = (
     *(*_RUN, "question_set", *_SAMPLE, *_JUDGED, "answer_id", "score", "out_of_scale", "score_source", "reasoning"),
@@ -106,7 +106,7 @@ _PLACE = ("benchmark", "question_id", "sample_index", "strategy")
 
 @dataclass(frozen=True)
 class RunExport:
-    """Outcome of the export of a run.
+    """What became of a run's folder.
 
     Attributes:
         run_id: The run.
@@ -129,7 +129,7 @@ class RunExport:
 
 @dataclass
 class ResultsExport:
-    """Outcome of the export of several runs.
+    """What became of several runs' folders.
 
     Attributes:
         folder: The root.
@@ -217,7 +217,7 @@ def export_runs(
 
 
 def reason_of(error: Exception) -> str:
-    """Describe an error in one line."""
+    """What is to be told of an error in one line."""
     known = error.strerror if isinstance(error, OSError) else None
     return known or str(error) or type(error).__name__
 
@@ -269,7 +269,7 @@ def write_manifest(lake: Lake, run_id: str, folder: Path, *, environment: Mappin
 
 
 def is_exported(lake: Lake, run_id: str, folder: Path) -> bool:
-    """Return whether the results of a run are those of its state in the lake, as far as the manifest tells.
+    """Whether the results of a run are those of its state in the lake, as far as the manifest tells.
 
     Args:
         lake: What to read.
@@ -282,7 +282,7 @@ def is_exported(lake: Lake, run_id: str, folder: Path) -> bool:
         manifest = orjson.loads((own / MANIFEST).read_bytes())
         told = orjson.loads(_json({name: row[name] for name in _TOLD}))
         current = manifest["status"] != RUNNING and told == {name: manifest[name] for name in _TOLD}
-        folders = {benchmark["artifacts"] for benchmark in manifest["benchmarks"].values()}
+        folders = {one["artifacts"] for one in manifest["benchmarks"].values()}
         files = [own / folder / METRICS for folder in folders]
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return False
@@ -366,7 +366,7 @@ def _claim(own: Folder, run_id: str, manifest: Document) -> None:
 
 
 class _Files:
-    """The files of a run without its manifest.
+    """All files of a run but its manifest.
 
     The lake has the rows in any order. Each becomes a line of a scratch file as it is read, so that only the places of
     the lines have to be sorted in memory.
@@ -397,11 +397,11 @@ class _Files:
     def write(self) -> None:
         """Write them."""
         kept = {
-            ANSWERS: self._kept(ANSWERS, _ANSWER, self._with_question),
-            CONSENSUS: self._kept(CONSENSUS, _CONSENSUS, _with_details),
-            JUDGEMENTS: self._kept(JUDGEMENTS, _JUDGEMENT, _judgement),
-            PASS_OUTPUTS: self._kept(PASS_OUTPUTS, _PASS, _with_effect, self._with_scores()),
-            SCORES: self._kept(SCORES, _SCORE, self._with_judge_model),
+            "answers": self._kept("answers", _ANSWER, self._with_question),
+            "consensus": self._kept("consensus", _CONSENSUS, _with_details),
+            "judgements": self._kept("judgements", _JUDGEMENT, _judgement),
+            "pass_outputs": self._kept("pass_outputs", _PASS, _with_effect, self._with_scores()),
+            "scores": self._kept("scores", _SCORE, self._with_judge_model),
         }
         for folder in sorted(set(self._artifacts.values())):
             own = pl.col("benchmark").is_in([name for name, place in self._artifacts.items() if place == folder])
@@ -409,9 +409,9 @@ class _Files:
             metrics = metric_rows(self._metrics.filter(own))
             self._own.write(f"{folder}/{METRICS}", [_json(self._about | {"metrics": metrics})])
 
-    def _write_folder(self, folder: str, kept: Mapping[LakeTable, pl.DataFrame]) -> None:
+    def _write_folder(self, folder: str, kept: Mapping[str, pl.DataFrame]) -> None:
         """Write the files of some benchmarks, but their metrics."""
-        answers, consensus, judgements = kept[ANSWERS], kept[CONSENSUS], kept[JUDGEMENTS]
+        answers, consensus, judgements = kept["answers"], kept["consensus"], kept["judgements"]
         if folder == ENSEMBLE:
             self._write_by(f"{folder}/responses/{{}}.jsonl", answers, "benchmark")
             judged = self._write_by(f"{folder}/evaluations/{{}}.jsonl", judgements, "benchmark")
@@ -419,7 +419,7 @@ class _Files:
             self._write_by(f"{folder}/answers/{{}}.jsonl", answers, "benchmark")
             judged = self._write_by(f"{folder}/judgements/judge_{{}}/{{}}.jsonl", judgements, "judge", "benchmark")
         self._write_by(f"{folder}/consensus/{{}}/{{}}.jsonl", consensus, "strategy", "benchmark")
-        self._write_by(f"{folder}/passes/{{}}/{{}}.jsonl", kept[PASS_OUTPUTS], "pass", "benchmark")
+        self._write_by(f"{folder}/passes/{{}}/{{}}.jsonl", kept["pass_outputs"], "pass", "benchmark")
 
         texts = dict(pl.concat(lines.select("answer_hash", "line") for lines in (answers, consensus)).iter_rows())
         pointed = (
@@ -430,14 +430,14 @@ class _Files:
         normalized = {
             "answers": (map(self._row, answers["line"]), _NORMALIZED_ANSWER),
             "judgements": (self._with_answers(pointed, texts), _NORMALIZED_JUDGEMENT),
-            "scores": (self._with_answers(map(self._row, kept[SCORES]["line"]), texts), _NORMALIZED_SCORE),
+            "scores": (self._with_answers(map(self._row, kept["scores"]["line"]), texts), _NORMALIZED_SCORE),
         }
         for name, (rows, columns) in normalized.items():
             self._own.write(f"{folder}/normalized/{name}.jsonl", (_line(row, columns) for row in rows))
 
     def _kept(
         self,
-        table: LakeTable,
+        table: str,
         columns: Sequence[str],
         edit: Callable[[Document], Document] = dict,
         prepare: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
@@ -445,7 +445,7 @@ class _Files:
         """Keep the rows of a table as lines.
 
         Args:
-            table: The table.
+            table: Its name.
             columns: What is in a line.
             edit: What is done to a row before.
             prepare: What is done to some rows before that.
@@ -453,9 +453,10 @@ class _Files:
         Returns:
             `answer_hash` of each line, what the files go by, and its place (`line`), in the order of the files.
         """
-        order = [name for name in _ORDER if name in (*table.schema, "position")]
+        schema = TABLES[table].schema
+        order = [name for name in _ORDER if name in (*schema, "position")]
         slim = [name for name in (*order, "answer_hash") if name != "position"]
-        wanted = [name for name in table.schema if name in {*columns, *slim, "superseded"}]
+        wanted = [name for name in schema if name in {*columns, *slim, "superseded"}]
 
         def kept(block: pl.DataFrame) -> pl.DataFrame:
             in_force = block.filter(~SUPERSEDED) if "superseded" in wanted else block
@@ -466,8 +467,8 @@ class _Files:
             ]
             return rows.select(*slim, line=pl.Series(lines, dtype=pl.Int64))
 
-        stored = self._lake.blocks(table.name, self._keys, wanted)
-        lines = pl.concat(map(kept, chain([table.schema.to_frame().select(wanted)], stored)))
+        stored = self._lake.blocks(table, self._keys, wanted)
+        lines = pl.concat(map(kept, chain([schema.to_frame().select(wanted)], stored)))
         placed = lines.join(self._places, on=["benchmark", "question_id"], how="left", maintain_order="left")
         return placed.sort(order, nulls_last=True, maintain_order=True).drop(
             "position", "question_id", "sample_index", strict=False
@@ -535,18 +536,18 @@ class _Files:
         """
         parts = lines.partition_by(by, maintain_order=True, as_dict=True).items()
         files = {place.format(*map(safe_name, values)): part["line"] for values, part in parts}
-        for file, places in files.items():
-            self._own.write(file, map(self._scratch.line, places))
+        for file, own in files.items():
+            self._own.write(file, map(self._scratch.line, own))
         return files
 
 
 def _pipelines_around(records: Records) -> pl.DataFrame:
     """pass, pass_config_hash, before, pipeline: the longest pipeline with each pass, up to it without and with it."""
     pipelines, around = pipelines_of(records), []
-    for name, sha256 in records.pass_outputs.select("pass", "pass_config_hash").unique().iter_rows():
-        passes = list(next((names for names in pipelines if names.get(name) == sha256), {name: sha256}))
-        before, after = (",".join(passes[: passes.index(name) + more]) for more in (0, 1))
-        around.append((name, sha256, before or BASELINE, after))
+    for one, sha256 in records.pass_outputs.select("pass", "pass_config_hash").unique().iter_rows():
+        passes = list(next((names for names in pipelines if names.get(one) == sha256), {one: sha256}))
+        before, after = (",".join(passes[: passes.index(one) + own]) for own in (0, 1))
+        around.append((one, sha256, before or BASELINE, after))
     schema = dict.fromkeys(("pass", "pass_config_hash", "before", "pipeline"), pl.String)
     return pl.DataFrame(around, schema, orient="row")
 

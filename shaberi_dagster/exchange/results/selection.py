@@ -1,4 +1,4 @@
-"""Selection of what is exported; light, so that help and usage errors are quick."""
+"""What of the lake is exported; light, so that help and usage errors are quick."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ FORMATS = (RESULTS, SHABERI_V1)
 
 @dataclass(frozen=True)
 class ExportSelection:
-    """Selection of models, runs and trees to export.
+    """What to export.
 
     Attributes:
         models: Only these, as the lake has them or with `/` for the `__` of imported ones; none means all.

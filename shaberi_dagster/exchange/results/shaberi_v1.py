@@ -26,8 +26,8 @@ from shaberi_dagster.exchange.trees.files import CONTENT, DATASETS, display_name
 from shaberi_dagster.exchange.trees.rows import stored_lines
 from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.files import swap_in
-from shaberi_dagster.lake.statements import fetch, fetch_frame
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.reading import fetch, fetch_frame
 from shaberi_dagster.util.identity import check_model_name, safe_name
 from shaberi_dagster.util.progress import StageProgress
 
@@ -67,7 +67,7 @@ class Note(NamedTuple):
 
 @dataclass
 class Export:
-    """Outcome of an export.
+    """What was exported.
 
     Attributes:
         output: The folder.
@@ -99,7 +99,7 @@ class Export:
 
 @dataclass(frozen=True)
 class _File:
-    """A file that may be written.
+    """One file that may be written.
 
     Attributes:
         place: Path below `data/`.
@@ -270,31 +270,34 @@ class _Source:
             )
             read = stored_lines(rows, of_import)
             # An import is under way, or was killed.
-            for sentence, alone in _without_answers(rows):
+            for what, alone in _without_answers(rows):
                 for run_id, number in alone.group_by("run_id").len().sort("run_id").iter_rows():
-                    done.not_written.append(Note(run_id, sentence, number))
+                    done.not_written.append(Note(run_id, what, number))
             known_lines = read.lines.join(read.texts, on="text_hash", how="left", nulls_equal=False).filter(
                 pl.col("text").is_not_null() | pl.col("text_hash").is_null()
             )
             lines = {tuple(key): part for key, part in known_lines.group_by(CONTENT, maintain_order=True)}
-            # Where several have a content, only one says what it is made of.
-            contents = read.contents.select(*CONTENT, *_OF_CONTENT)
-            known = (
-                of_import.drop(_OF_CONTENT)
-                .join(contents, on=[*CONTENT], how="left", nulls_equal=True, maintain_order="left")
-                .join(_standing(rows, own, tag), on=_FILE, how="left", nulls_equal=True, maintain_order="left")
-            )
-            for file in known.iter_rows(named=True):
-                if self._selects(file["source"], {tag, *file["tags"]} if file["tags"] else set()):
-                    yield from self._imported_file(file, lines.get(tuple(file[name] for name in CONTENT)), done)
+            contents = {row[:4]: row for row in read.contents.select(*CONTENT, *_OF_CONTENT).iter_rows()}
+            places = {(source, *content): facts for source, *content, facts in _standing(rows, own, tag).iter_rows()}
+            for file in of_import.iter_rows(named=True):
+                content = tuple(file[name] for name in CONTENT)
+                facts = places.get((file["source"], *content))
+                if self._selects(file["source"], {tag, *facts["tags"]} if facts else set()):
+                    whole = (
+                        file | dict(zip(_OF_CONTENT, contents[content][4:], strict=True))
+                        if content in contents
+                        else file
+                    )
+                    part = lines.get(content) if facts else None
+                    yield from self._imported_file(whole, part, facts, done)
 
     def _selects(self, source: str, tags: set[str]) -> bool:
         chosen = self._selection
         return (not chosen.sources or source in chosen.sources) and (not chosen.tags or bool(tags & set(chosen.tags)))
 
-    def _imported_file(self, file: Row, lines: pl.DataFrame | None, done: Export) -> Iterator[_File]:
+    def _imported_file(self, file: Row, lines: pl.DataFrame | None, facts: Row | None, done: Export) -> Iterator[_File]:
         where = f"{file['source']}:{file['path']}"
-        if lines is None or not file["tags"]:
+        if lines is None or facts is None:
             done.not_written.append(Note(where, "has no rows"))
             return
         place = _place(file["judge"], file["dataset"], file["model"])
@@ -318,10 +321,10 @@ class _Source:
         yield _File(
             place,
             PurePosixPath("sources") / safe_name(file["source"]),
-            (0, file["place"], file["round"], file["source"]),
+            (0, facts["place"], facts["round"], file["source"]),
             file["kind"],
             written,
-            [_note(sentence, numbers) for sentence, numbers in notes.items()],
+            [_note(what, numbers) for what, numbers in notes.items()],
         )
 
     def _own(self, answers: Sequence[Row], judgements: Sequence[Row], done: Export) -> Iterator[_File]:
@@ -359,8 +362,8 @@ class _Source:
         placed = sorted(zip(rows, asked, strict=True), key=lambda pair: (pair[1]["position"], pair[0]["sample_index"]))
         columns = [
             name
-            for name, field in _SPELLINGS[benchmark].items()
-            if field != "upstream_id" or all(question["upstream_id"] is not None for question in asked)
+            for name, said in _SPELLINGS[benchmark].items()
+            if said != "upstream_id" or all(question["upstream_id"] is not None for question in asked)
         ]
         scores = [row["score"] for row in rows] if judged else []
         # Like the suite, which had floats in every file with a missing score.
@@ -378,13 +381,11 @@ class _Source:
 
 
 class _Questions:
-    """The questions of the suite's benchmarks, by set."""
+    """All questions of the suite's benchmarks, by set."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         found = fetch(connection, "question_texts", benchmarks=list(_SPELLINGS))
-        self._known = {
-            (question["benchmark"], question["question_set"], question["question_id"]): question for question in found
-        }
+        self._known = {(one["benchmark"], one["question_set"], one["question_id"]): one for one in found}
 
     def get(self, row: Row, *question_sets: str) -> Row:
         """The question of a row in the first of some sets that is known, else in the row's own."""
@@ -413,12 +414,13 @@ def _without_answers(rows: ImportedRows) -> Iterator[tuple[str, pl.DataFrame]]:
 
 
 def _standing(rows: ImportedRows, runs: pl.DataFrame, tag: str) -> pl.DataFrame:
-    """Find for each file (`_FILE`) the tags of the runs that its rows are in, its best place among them, and round."""
+    """source, content, and for each file's rows: the tags of their runs, the best place among runs and rounds."""
     columns = ("run_id", "source_sha256", "judge", "judge_round")
     nobody = {"judge": pl.lit(None, pl.String), "judge_round": pl.lit(0, pl.Int64)}
     every = [rows.answers.filter(answer_origin="stored").with_columns(**nobody), rows.judgements, rows.repeats]
-    # The first tree's runs have no name in it.
-    first = ~pl.col("run_tag").str.contains(rf"^{re.escape(tag)}(-gen\d+)?$")
+    first = ~pl.col("run_tag").str.contains(
+        rf"^{re.escape(tag)}(-gen\d+)?$"
+    )  # the first tree's runs have no name in it
     return (
         pl.concat([frame.select(columns) for frame in every])
         .join(runs, on="run_id")
@@ -426,9 +428,16 @@ def _standing(rows: ImportedRows, runs: pl.DataFrame, tag: str) -> pl.DataFrame:
         .agg(
             tags=pl.col("run_tag").unique(),
             place=(first.cast(pl.Int64) * 1_000_000 + pl.col("generation")).min(),
-            round=pl.col("judge_round").min().fill_null(0),
+            round=pl.col("judge_round").min(),
         )
-        .rename({"source_sha256": "sha256"})
+        .select(
+            "source",
+            "model",
+            pl.when(pl.col("judge").is_null()).then(pl.lit("answers")).otherwise(pl.lit("judgements")).alias("kind"),
+            "judge",
+            "source_sha256",
+            pl.struct("tags", "place", "round").alias("facts"),
+        )
     )
 
 
@@ -466,7 +475,7 @@ def _as_imported(
 
 
 def _fits(names: Sequence[str], fields: Mapping[str, Any], benchmark: str, values: Mapping[str, Any]) -> bool:
-    """Return whether a row can have had these columns: all its fields are there, and each column has a known value."""
+    """Whether a row has these columns: all its other fields, and nothing that nobody knows a value of."""
     has_output = "judge_output" in names or values.get("judge_output") is None
     return has_output and fields.keys() <= set(names) <= {*fields, *_OWN_COLUMNS, *_fields_by_column(benchmark)}
 
@@ -475,11 +484,11 @@ def _fields_by_column(benchmark: str) -> dict[str, Field]:
     """The field of a question that a column of the suite says, by the column."""
     columns = BENCHMARKS[benchmark].columns
     fields: tuple[Field, ...] = ("reference", "criteria", "category", "upstream_id")
-    return {name: field for field in fields for name in (field, *columns.get(field, ()))}
+    return {name: each for each in fields for name in (each, *columns.get(each, ()))}
 
 
 def _spelled(question: Row, benchmark: str, column: str) -> str | int | None:
-    """Return the value of a question in a column of the suite, where ids of MT-Bench are numbers."""
+    """What a question says in a column of the suite, where ids of MT-Bench are numbers."""
     if column == "Question":
         return str(question["question"])
     value: str | None = question[_fields_by_column(benchmark)[column]]
@@ -491,7 +500,7 @@ def _sample(row: Row) -> tuple[Any, ...]:
 
 
 def _is_current(judgement: Row, texts: Mapping[tuple[Any, ...], Row]) -> bool:
-    """Return whether a judgement is in force and of the answer that stands."""
+    """Whether it is in force and of the answer that stands."""
     answer = texts.get(_sample(judgement))
     return not judgement["superseded"] and answer is not None and answer["answer_hash"] == judgement["answer_hash"]
 
@@ -516,7 +525,7 @@ def _place(judge: str | None, dataset: str, model: str) -> PurePosixPath | None:
 
 
 def _reason_of(missing: int, blank: int, quarantined: int) -> str:
-    """Say why lines of a file are not there."""
+    """Why lines of a file are not there."""
     if missing > blank + quarantined:
         return "line not written: its row is not in the lake"
     return "blank or quarantined line not written" if quarantined else "blank line not written"
@@ -528,5 +537,4 @@ def _note(what: str, lines: Sequence[int]) -> Note:
 
 _IMPORTED = ("answers", "judgements", "repeats", "runs", "files")
 """What is read of imported trees, from the statements `v1_imported_NAME`."""
-_FILE = ["source", "model", "judge", "sha256"]
-_OF_CONTENT = ("row_columns", "column_lines", "lines", "blank", "quarantined")
+_OF_CONTENT = ("question_set", "row_columns", "column_lines", "lines", "blank", "quarantined")

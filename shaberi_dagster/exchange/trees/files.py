@@ -44,7 +44,7 @@ UNREADABLE = (OSError, EOFError, zlib.error)
 
 @dataclass(frozen=True)
 class Dataset:
-    """Benchmark and question set that a dataset folder is meant to hold.
+    """What a dataset folder is meant to hold.
 
     Attributes:
         benchmark: The benchmark of its questions, wherever the text of a question does not say otherwise.
@@ -65,7 +65,7 @@ DATASETS: Mapping[str, Dataset] = {
 
 
 class KnownFile(NamedTuple):
-    """Size, time and hash of a file when its bytes were last read."""
+    """What a file was when its bytes were last read."""
 
     size: int
     modified_ns: int
@@ -74,7 +74,7 @@ class KnownFile(NamedTuple):
 
 @dataclass(frozen=True)
 class LegacyFile:
-    r"""A file of a tree.
+    r"""One file of a tree.
 
     Attributes:
         source: Name of the tree.
@@ -137,7 +137,7 @@ def opened(file: LegacyFile) -> BinaryIO:
 def scan(
     root: Path, source: str, known: Mapping[str, KnownFile] | None = None, *, most_entries: int = 1_000_000
 ) -> Iterator[LegacyFile]:
-    """List the files of a tree in the order of their paths, with the sha256 of those that are to be read.
+    """All files of a tree in the order of their paths, with the sha256 of those that are to be read.
 
     A file that has the size and the time of a known one is taken to be that one, without being opened.
     Symbolic links are listed and not followed, so loops are harmless and nothing outside of the tree is read.
@@ -231,7 +231,7 @@ def _place(parts: list[str]) -> tuple[Kind, str | None] | str:
 
 @lru_cache(maxsize=10_000)  # a model has dozens of files
 def _objection(name: str, what: str) -> str | None:
-    """Say why a model or judge cannot have a name; None if it can."""
+    """What speaks against the name of a model or judge."""
     try:
         check_model_name(name, what)
     except ConfigurationError as error:
@@ -311,7 +311,7 @@ class Listing:
 
     @cached_property
     def new(self) -> pl.DataFrame:
-        """The current files that no import has read."""
+        """Those of the current files that no import has read."""
         before = self.stored.filter(pl.col("status").is_in(READ))
         return self.current.join(before, on=["source", "path", "sha256"], how="anti")
 
@@ -357,13 +357,13 @@ def find_files(trees: Mapping[str, Path], pattern: str, stored: pl.DataFrame) ->
 
 
 def facts_of(files: Iterable[LegacyFile]) -> pl.DataFrame:
-    """Make rows of `legacy_files` with what the places of files tell."""
+    """What is known of files by their places."""
     rows = [[getattr(file, name) for name in _FACTS] for file in files]
     return pl.DataFrame(rows, schema={name: LEGACY_FILES.schema[name] for name in _FACTS}, orient="row")
 
 
 def read_file_rows(current: pl.DataFrame, contents: pl.DataFrame, counts: pl.DataFrame) -> pl.DataFrame:
-    """Make the rows of `legacy_files` for files that were read.
+    """What is to be said in `legacy_files` of files that were read.
 
     Args:
         current: As of `Listing.current`.
@@ -387,18 +387,17 @@ def read_file_rows(current: pl.DataFrame, contents: pl.DataFrame, counts: pl.Dat
             status=pl.when(pl.col("reason").is_not_null()).then(pl.lit("unreadable")).otherwise("status"),
         )
     )
-    return rows.match_to_schema(LEGACY_FILES.schema, missing_columns="insert", extra_columns="ignore")
+    return _conform(rows)
 
 
 def unread_file_rows(files: Iterable[LegacyFile], current: pl.DataFrame) -> pl.DataFrame:
-    """Make the rows of `legacy_files` for what is not read, with the reasons, unless it was read before."""
+    """What is to be said in `legacy_files` of what is not read, with the reasons; not of what was read before."""
     left_out = [file for file in files if file.reason is not None]
     rows = facts_of(left_out).with_columns(
         reason=pl.Series([file.reason for file in left_out], dtype=pl.String),
         status=pl.when(kind="unknown").then(pl.lit("unknown")).otherwise(pl.lit("unreadable")),
     )
-    unread = rows.join(current, on=["source", "path"], how="anti")
-    return unread.match_to_schema(LEGACY_FILES.schema, missing_columns="insert", extra_columns="ignore")
+    return _conform(rows.join(current, on=["source", "path"], how="anti"))
 
 
 def updated(stored: pl.DataFrame, rows: pl.DataFrame, tag: str, now: datetime) -> pl.DataFrame:
@@ -414,3 +413,10 @@ def updated(stored: pl.DataFrame, rows: pl.DataFrame, tag: str, now: datetime) -
         pl.col("status").is_in((*READ, "replaced"))
     )
     return pl.concat([elsewhere, replaced.with_columns(status=pl.lit("replaced")), fresh.select(stored.columns)])
+
+
+def _conform(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.select(
+        (pl.col(name) if name in rows.columns else pl.lit(None).alias(name)).cast(type_)
+        for name, type_ in LEGACY_FILES.schema.items()
+    )

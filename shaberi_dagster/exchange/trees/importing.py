@@ -38,7 +38,7 @@ from shaberi_dagster.exchange.trees.files import (
 from shaberi_dagster.exchange.trees.questions import question_sets_in
 from shaberi_dagster.exchange.trees.reading import Lines, ReadPart, read_models, without_cycles
 from shaberi_dagster.exchange.trees.rows import NOT_RECORDED, assemble, earlier_runs, legacy_judge, stored_lines
-from shaberi_dagster.exchange.trees.runs import groups_of, place_groups, tag_of_tree
+from shaberi_dagster.exchange.trees.runs import Placing, groups_of, tag_of_tree
 from shaberi_dagster.exchange.trees.sums import Reconciliation
 from shaberi_dagster.exchange.trees.superseding import counts_of, standing, superseding, with_superseded
 from shaberi_dagster.lake.connections import connected
@@ -61,7 +61,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class ImportRequest:
-    """Trees to import, and the tag of their runs.
+    """What to import.
 
     Attributes:
         trees: Folders by the names they are known by.
@@ -77,7 +77,7 @@ class ImportRequest:
 
 @dataclass(frozen=True)
 class ImportResult:
-    """Outcome of an import.
+    """What an import did.
 
     Attributes:
         tag: Tag of the runs.
@@ -118,7 +118,7 @@ def named_trees(arguments: Sequence[str]) -> dict[str, Path]:
 
 
 def tree_folders(names: Sequence[str], given: Mapping[str, Path], lake: Lake, tag: str) -> dict[str, Path]:
-    """Find the folders of trees: as given, else where they were at their last import.
+    """Where trees are: as given, else where they were at their last import.
 
     Raises:
         ConfigurationError: It is not known, or there is no such folder any more.
@@ -332,16 +332,20 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
         lines = Lines.together([read, stored_lines(earlier, self.files.filter(of_models, status="imported"))])
         current = self._listing.current.filter(of_models)
         self._store_questions(questions for part in block for questions in part.sets)
+        placing = Placing(self.tag)
+        before = earlier_runs(earlier, runs)
         found = groups_of(lines, current.filter(status="imported"), self._sources, self._questions_of(lines))
         with without_cycles():
-            placed, unmatched = place_groups(self.tag, found, earlier_runs(earlier, runs))
+            for model, groups, forms in found:
+                placing.place(model, groups, before.get(model, []), forms)
+        placed = placing.placed
         fresh = assemble(lines, placed, self.now)
         return _Step(
             models=models,
             runs=runs,
             earlier=earlier,
             placed=placed,
-            unmatched=unmatched,
+            unmatched=placing.unmatched,
             rows=with_superseded(fresh, earlier, placed, runs, self.now),
             sets=dict(self._sets),
             quarantine=read.quarantine,
@@ -380,10 +384,10 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
 
     def _store_questions(self, sets: Iterable[QuestionSet]) -> None:
         for questions in sets:
-            for stored in (questions, *parts_of(questions)):
-                if stored.name not in self._sets:
-                    store_question_set(self.lake, stored)
-                    self._sets[stored.name] = stored
+            for one in (questions, *parts_of(questions)):
+                if one.name not in self._sets:
+                    store_question_set(self.lake, one)
+                    self._sets[one.name] = one
 
     def _set(self, benchmark: str, name: str) -> QuestionSet:
         if name not in self._sets:
@@ -397,7 +401,7 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
         """The ids of the questions of all sets that the lines name."""
         names = lines.lines.select("benchmark", "question_set").unique()
         return {
-            name: frozenset(question.question_id for question in self._set(benchmark, name).questions)
+            name: frozenset(one.question_id for one in self._set(benchmark, name).questions)
             for benchmark, name in names.iter_rows()
         }
 
@@ -412,8 +416,8 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
         rows = []
         for spec in _specs(step, plan, before):
             states = {
-                name: "complete" if settings.imported_judges and (spec.run_id, name) not in failed else "partial"
-                for name, settings in spec.benchmarks.items()
+                name: "complete" if own.imported_judges and (spec.run_id, name) not in failed else "partial"
+                for name, own in spec.benchmarks.items()
             }
             known = earlier.get(spec.run_id)
             by_others = superseded.get(spec.run_id) or (known or {}).get("superseded_by")
@@ -439,7 +443,7 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
             connection.execute("create schema lake")
             _define(connection, "answers", rows.answers)
             _define(connection, "judgements", rows.judgements)
-            _define(connection, CONSENSUS.name, CONSENSUS.schema.to_frame())
+            _define(connection, "consensus", CONSENSUS.schema.to_frame())
             scores = derive("scores", connection, {"run_judges": judges}, settings)
             _define(connection, "scores", scores)
             metrics = derive("metrics", connection, {"plan": with_scales(plan)}, settings)
@@ -448,19 +452,37 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
     def _write_quarantine(self, step: _Step) -> None:
         """Tell what could not be read, for each tree that has it."""
         keys = {"import_tag": self.tag, "model": list(step.models)}
-        content = ["model", "source_sha256"]
-        main = step.current.filter(status="imported").select("source", "path", "model", source_sha256="sha256")
-        stored = self.lake.read("legacy_quarantine", keys, step.quarantine.columns)
-        lines = pl.concat([step.quarantine, stored]).unique(
-            [*content, "source_line"], keep="first", maintain_order=True
+        before = self.lake.read("legacy_quarantine", keys)
+        known = before.rename({"source_sha256": "sha256", "source_line": "line", "sha256": "line_sha256"})
+        said = pl.concat(
+            [
+                step.quarantine,
+                known.select(
+                    pl.lit(None, pl.String).alias(name) if name in {"kind", "judge"} else name
+                    for name in step.quarantine.columns
+                ),
+            ]
         )
-        rows = lines.join(main, on=content).with_columns(import_tag=pl.lit(self.tag))
-        self.lake.update("legacy_quarantine", rows, keys)
+        main = step.current.filter(status="imported").select("source", "path", "model", "sha256")
+        rows = (
+            said.unique(["model", "sha256", "line"], keep="first", maintain_order=True)
+            .drop("kind", "judge")
+            .join(main, on=["model", "sha256"])
+            .select(
+                *("source", "path", "model", "line", "reason", "raw", "raw_encoding", "size"),
+                import_tag=pl.lit(self.tag),
+                source_sha256="sha256",
+                source_line="line",
+                sha256="line_sha256",
+            )
+            .drop("line")
+        )
+        self.write_facts("legacy_quarantine", rows, keys)
 
     def _write_files(self, rows: pl.DataFrame) -> None:
         """Tell what became of these files."""
         self.files = updated(self.files, rows, self.tag, self.now)
-        self.lake.update("legacy_files", self.files, {"import_tag": self.tag})
+        self.write_facts("legacy_files", self.files, {"import_tag": self.tag})
 
 
 def _stored_sets(lake: Lake) -> list[QuestionSet]:
@@ -477,7 +499,7 @@ def imported_runs(lake: Lake, tag: str) -> pl.DataFrame:
 
 
 def _plan_of(rows: ImportedRows, sizes: Mapping[str, int]) -> pl.DataFrame:
-    """Count what each run has planned.
+    """What each run has planned.
 
     A question that a file repeats is one more sample, as in the published means.
 

@@ -30,7 +30,7 @@ _KEY_END = re.compile(rb'"[ \t\r]*:')
 
 @dataclass(slots=True)
 class Row:
-    """An answer or judgement as its line has it.
+    """One answer or judgement as its line says it.
 
     Attributes:
         line: 1-based.
@@ -166,7 +166,7 @@ def _mistyped(values: dict[str, Any], types: dict[str, tuple[type, ...]]) -> str
 
 
 def _lossy(content: bytes, values: dict[str, Any]) -> str | None:
-    """Say what of a line is lost in its parsed values; None if nothing is."""
+    """What of the line the values cannot give back."""
     if not _NESTED.isdisjoint(map(type, values.values())) and not _can_be_written(values):
         return _TOO_DEEP
     # Strings and inner objects can have what looks like the end of a key: then it needs a closer look.
@@ -174,7 +174,7 @@ def _lossy(content: bytes, values: dict[str, Any]) -> str | None:
 
 
 def _can_be_written(values: dict[str, Any]) -> bool:
-    """Return whether the values can become JSON again: writing goes less deep than reading."""
+    """Whether the values can become JSON again: writing goes less deep than reading."""
     try:
         orjson.dumps(values)
     except orjson.JSONEncodeError:
@@ -187,7 +187,7 @@ class _RepeatedKeyError(ValueError):
 
 
 def _repeated_key(content: bytes) -> str | None:
-    """Say which key an object of the line repeats: all its values but one would be lost."""
+    """What is wrong when an object of the line repeats a key: all its values but one would be lost."""
     try:
         json.loads(content, object_pairs_hook=_unique)
     except _RepeatedKeyError as error:

@@ -30,15 +30,15 @@ class QuestionIndex:
         self._questions: dict[str, tuple[str, Question]] = {}
         self._members: dict[str, dict[str, Question]] = {}
         self._named: dict[tuple[str, tuple[str, ...]], QuestionSet] = {}
-        for known in sets:
-            self.add(known)
+        for each in sets:
+            self.add(each)
 
     def add(self, questions: QuestionSet) -> None:
         """Make a set known."""
         self.sets[questions.name] = questions
-        self._members[questions.name] = {question.question_id: question for question in questions.questions}
-        for question in questions.questions:
-            self._questions.setdefault(question.question, (questions.benchmark, question))
+        self._members[questions.name] = {each.question_id: each for each in questions.questions}
+        for each in questions.questions:
+            self._questions.setdefault(each.question, (questions.benchmark, each))
 
     def question_of(self, row: Row, dataset: str | None) -> tuple[str, Question] | None:
         """Benchmark and question of a row: by the text if it is known, else by the dataset folder; None for neither."""
@@ -59,7 +59,7 @@ class QuestionIndex:
             benchmark: Their benchmark.
             questions: Each question of the file once, in the file's order.
         """
-        key = benchmark, tuple(question.question_id for question in questions)
+        key = benchmark, tuple(each.question_id for each in questions)
         if key not in self._named:
             self._named[key] = self._set_of(benchmark, questions)
         return self._named[key]
@@ -69,7 +69,7 @@ class QuestionIndex:
         # with the rows.
         own = question_set_of(
             benchmark,
-            [replace(question, position=place, upstream_id=None) for place, question in enumerate(questions, start=1)],
+            [replace(each, position=place, upstream_id=None) for place, each in enumerate(questions, start=1)],
         )
         if own.name not in known_sets() and (whole := self._whole(benchmark, questions)):
             return whole
@@ -78,16 +78,16 @@ class QuestionIndex:
         return self.sets[own.name]
 
     def _whole(self, benchmark: str, questions: Sequence[Question]) -> QuestionSet | None:
-        ids = {question.question_id for question in questions}
+        ids = {each.question_id for each in questions}
         candidates = [
-            candidate
-            for candidate in self.sets.values()
-            if candidate.benchmark == benchmark
-            and (known := known_sets().get(candidate.name))
+            each
+            for each in self.sets.values()
+            if each.benchmark == benchmark
+            and (known := known_sets().get(each.name))
             and known.subset_of is None
-            and ids <= self._members[candidate.name].keys()
+            and ids <= self._members[each.name].keys()
         ]
-        return min(candidates, key=lambda candidate: len(candidate.questions), default=None)
+        return min(candidates, key=lambda each: len(each.questions), default=None)
 
 
 def question_set_of(benchmark: str, questions: Sequence[Question]) -> QuestionSet:
@@ -120,7 +120,7 @@ def other_fields(row: Row, benchmark: str, question: Question) -> dict[str, Any]
 
 @cache
 def _said(benchmark: str, question: Question) -> Mapping[str, str | None]:
-    """Map the columns that may repeat a part of a question to that part."""
+    """What a question says, by the columns that may repeat it."""
     return {name: getattr(question, field) for field in _FIELDS for name in _names(BENCHMARKS[benchmark], field)}
 
 

@@ -28,7 +28,6 @@ from shaberi_dagster.exchange.trees.files import CONTENT, UNREADABLE, LegacyFile
 from shaberi_dagster.exchange.trees.jsonl import Blank, Row, read_rows
 from shaberi_dagster.exchange.trees.questions import QuestionIndex, other_fields
 from shaberi_dagster.judges.parse import parse_score
-from shaberi_dagster.lake.schemas import LEGACY_QUARANTINE
 from shaberi_dagster.util.identity import sha256_text
 
 _TEXT, _INT = pl.String(), pl.Int64()
@@ -52,8 +51,10 @@ CONTENTS = pl.Schema(
     dict.fromkeys((*CONTENT, "benchmark", "question_set", "row_columns", "column_lines", "reason"), _TEXT)
     | dict.fromkeys(("lines", "blank", "quarantined"), _INT)
 )
-_OF_FILES = ("source", "path", "import_tag")
-QUARANTINE = pl.Schema({name: kind for name, kind in LEGACY_QUARANTINE.schema.items() if name not in _OF_FILES})
+QUARANTINE = pl.Schema(
+    dict.fromkeys(CONTENT, _TEXT)
+    | {"line": _INT, "reason": _TEXT, "raw": _TEXT, "raw_encoding": _TEXT, "size": _INT, "line_sha256": _TEXT}
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class Lines:
     @classmethod
     def together(cls, several: Sequence["Lines"]) -> "Lines":
         """The lines of some, of which no two have a content in common."""
-        every = {name: [getattr(part, name) for part in several] for name in cls.__dataclass_fields__}
+        every = {name: [getattr(one, name) for one in several] for name in cls.__dataclass_fields__}
         if not several:
             return cls(LINES.to_frame(), TEXTS.to_frame(), CONTENTS.to_frame(), QUARANTINE.to_frame())
         frames = {name: pl.concat(parts) for name, parts in every.items()}
@@ -141,7 +142,7 @@ def read_models(
 
 
 def read_files(files: Sequence[LegacyFile], index: QuestionIndex) -> Lines:
-    """Read the lines of some files.
+    """What the lines of some files say.
 
     Nothing is lost: each line is a row of `lines`, a row of `quarantine`, or blank.
 
@@ -188,8 +189,7 @@ def _read(part: Mapping[str, Sequence[LegacyFile]], sets: Sequence[QuestionSet])
     files = [file for of_model in part.values() for file in of_model]
     read = read_files(files, index)
     names = set(read.lines["question_set"])
-    used = [questions for name, questions in index.sets.items() if name in names]
-    return ReadPart(list(part), _size(files), read, used)
+    return ReadPart(list(part), _size(files), read, [one for name, one in index.sets.items() if name in names])
 
 
 @dataclass
@@ -203,7 +203,7 @@ class _Reader:
     quarantine: list[dict[str, Any]] = field(default_factory=list)
 
     def lines(self) -> Lines:
-        """Return everything that was read."""
+        """Everything that was read."""
         return Lines(
             pl.DataFrame(self.columns, schema=LINES),
             pl.DataFrame({"text_hash": self.hashes.values(), "text": self.hashes.keys()}, schema=TEXTS),
@@ -236,7 +236,7 @@ class _Reader:
                         blank += 1
                     elif isinstance(line, Rejected):
                         quarantined += 1
-                        self.quarantine.append({"model": file.model, "source_sha256": file.sha256} | line.row)
+                        self._set_aside(content, line)
                     else:
                         columns[line.columns].append(line.line)
         except UNREADABLE as error:
@@ -246,6 +246,10 @@ class _Reader:
         counts = {"lines": lines, "blank": blank, "quarantined": quarantined, "reason": reason}
         own = {"benchmark": main, "question_set": sets.get(main or "")} | _column_facts(columns)
         self.contents.append(content | counts | own)
+
+    def _set_aside(self, content: dict[str, Any], line: Rejected) -> None:
+        names = ("line", "reason", "raw", "raw_encoding", "size")
+        self.quarantine.append(content | {name: getattr(line, name) for name in names} | {"line_sha256": line.sha256})
 
     def _add(self, content: dict[str, Any], benchmark: str, rows: Sequence[tuple[Row, Question]]) -> str:
         """Add a file's rows of one benchmark.
@@ -292,7 +296,7 @@ def _column_facts(lines_by_columns: Mapping[tuple[str, ...], list[int]]) -> dict
     lines = {",".join(names): lines for names, lines in lines_by_columns.items()}
     usual = max(lines, key=lambda names: len(lines[names]), default=None)
     return {
-        "row_columns": orjson.dumps({names: len(numbers) for names, numbers in lines.items()}).decode(),
+        "row_columns": orjson.dumps({names: len(each) for names, each in lines.items()}).decode(),
         "column_lines": _json({names: lines[names] for names in lines if names != usual}),
     }
 
@@ -314,7 +318,7 @@ def _score(row: Row, benchmark: str) -> tuple[str, float | None, str | None, str
 
 
 def _beyond_scale(row: Row, benchmark: str) -> str | None:
-    """Say why a score is refused: an average with it would mean nothing. One a little outside of the scale is kept."""
+    """Why a score cannot be one: an average with it would say nothing. Those a little outside of the scale are kept."""
     score = _number(row.score.get("score") if isinstance(row.score, dict) else row.score)
     low, high = BENCHMARKS[benchmark].scale_minimum, BENCHMARKS[benchmark].scale_maximum
     if score is None or abs(score) <= _MOST_TIMES_THE_SCALE * high:
@@ -323,7 +327,7 @@ def _beyond_scale(row: Row, benchmark: str) -> str | None:
 
 
 def _score_source(score: float, output: str | None, answer: str | None, benchmark: str) -> str:
-    """Tell where the score came from: `recorded` when the judge's text is not kept or says another score."""
+    """Where the score came from: `recorded` when the judge's text is not kept or says another score."""
     if output is None:
         return "recorded"
     parsed = parse_score(

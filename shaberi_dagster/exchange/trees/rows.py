@@ -30,7 +30,7 @@ _OLD_PROMPT = "-oldjudgeprompt"
 
 @dataclass(frozen=True)
 class LegacyJudge:
-    """A judge folder.
+    """One judge folder.
 
     Attributes:
         judge: The folder's name without `judge_`. Another prompt has another folder, hence another name.
@@ -135,7 +135,7 @@ def _of_runs(lines: pl.DataFrame, placed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_texts(rows: pl.DataFrame, judged: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
-    """Make a row of each sample, with the text that was judged, or would be, and its status."""
+    """One row for each sample with the text that was judged, or would be, and what became of it."""
     split = _split(texts)
     judged_hash = judged.unique(_RUN_SAMPLE).select(*_RUN_SAMPLE, judged_hash="text_hash", is_judged=pl.lit(value=True))
     raw = pl.col("text_hash")
@@ -200,7 +200,7 @@ def _split(texts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _states(known: pl.DataFrame, final: pl.DataFrame) -> pl.Series:
-    """Return the state of the answer in each row of `final`; null where there is no text."""
+    """Whether there is anything to read, for each row of `final`; null where there is no text."""
     doubtful = known.filter(~pl.col("text").str.contains(r"[\p{Han}\p{Hiragana}\p{Katakana}A-Za-z0-9]"))
     states = {text_hash: answer_state(text) for text_hash, text in doubtful.iter_rows()}
     hashes = final["answer_hash"]
@@ -212,7 +212,7 @@ def _states(known: pl.DataFrame, final: pl.DataFrame) -> pl.Series:
 
 
 def _links(judgements: pl.DataFrame, stored: pl.DataFrame, texts: pl.DataFrame) -> pl.Series:
-    """Relate each judged text to the stored answers (`answer_link`): to that of its run, else to any of its tree."""
+    """What each judged text is to the stored answers (`answer_link`): to that of its run, else to any of its tree."""
     sample = ["source", "model", *SAMPLE]
     raw = stored.select("run_id", *sample, raw_hash="text_hash").unique()
     numbered = judgements.select("run_id", *sample, "text_hash").with_row_index("row")
@@ -279,7 +279,7 @@ _INTEGER = r"^-?\d+$"
 
 
 def _backfilled(judged: pl.DataFrame) -> pl.DataFrame:
-    """Find where integers stand among floats: a file once written with nulls has floats only."""
+    """Whether integers stand among floats: a file once written with nulls has floats only."""
     score = pl.col("recorded_score")
     number = score.str.contains(r"^-?\d")
     whole = score.str.contains(_INTEGER)
@@ -289,17 +289,20 @@ def _backfilled(judged: pl.DataFrame) -> pl.DataFrame:
 
 
 def _judges(names: pl.Series) -> pl.DataFrame:
-    """Make a row of what is known of each judge."""
-    fields = {
-        "judge": "judge",
-        "judge_model": "model",
-        "judge_config_hash": "config_hash",
-        "judge_prompt_version": "prompt_version",
-        "judge_prompt_version_source": "prompt_version_source",
-    }
-    judges = [legacy_judge(name) for name in names.unique()]
-    columns = {column: [getattr(judge, name) for judge in judges] for column, name in fields.items()}
-    return pl.DataFrame(columns, schema=dict.fromkeys(fields, pl.String))
+    """judge, and what is known of it."""
+    known = [legacy_judge(name) for name in names.unique()]
+    rows = [
+        {
+            "judge": one.judge,
+            "judge_model": one.model,
+            "judge_config_hash": one.config_hash,
+            "judge_prompt_version": one.prompt_version,
+            "judge_prompt_version_source": one.prompt_version_source,
+        }
+        for one in known
+    ]
+    names_of = ("judge", "judge_model", "judge_config_hash", "judge_prompt_version", "judge_prompt_version_source")
+    return pl.DataFrame(rows, schema=dict.fromkeys(names_of, pl.String))
 
 
 def _status() -> pl.Expr:
@@ -314,7 +317,10 @@ def _one_line(text: pl.Expr) -> pl.Expr:
 def _conform(rows: pl.DataFrame, table: LakeTable, imported_at: datetime, **more: pl.Expr) -> pl.DataFrame:
     """The rows with all columns of a table."""
     frame = rows.with_columns(source_sha256="sha256", source_line="line", created_at=pl.lit(imported_at), **more)
-    return frame.match_to_schema(table.schema, missing_columns="insert", extra_columns="ignore")
+    return frame.select(
+        (pl.col(name) if name in frame.columns else pl.lit(None).alias(name)).cast(type_)
+        for name, type_ in table.schema.items()
+    )
 
 
 def stored_lines(rows: ImportedRows, files: pl.DataFrame) -> Lines:
@@ -377,7 +383,7 @@ def stored_lines(rows: ImportedRows, files: pl.DataFrame) -> Lines:
 
 
 def _own(kind: str, *more: str) -> list[pl.Expr]:
-    """List the columns that all kinds of rows have of their lines."""
+    """What all kinds of rows say of their lines."""
     names = ("benchmark", "question_id", "sample_index", "legacy_fields", *more)
     return [
         pl.lit(kind).alias("kind"),

@@ -1,4 +1,4 @@
-"""Runs of imported answers: those of a model in one tree that were judged together are a run, which gets a name.
+"""Which answers of a model are one run, and the name of that run: those of one tree that were judged together.
 
 A judgement says which text it judged, and that text is not always the stored answer. A *group* is a set of answers
 that nothing in it contradicts: one answer for each sample. A judge's files in all benchmarks belong together, so that
@@ -7,8 +7,8 @@ each of its averages is the average of one run; the group that they join is one 
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple
 
@@ -33,11 +33,10 @@ class Missing:
 
 MISSING = Missing()
 TextHash = str | None | Missing
-_Content = tuple[str | None, ...]
 
 
 class Sample(NamedTuple):
-    """An answer of a group.
+    """One answer of a group.
 
     Attributes:
         stored: Hash of the text in an answer file.
@@ -49,17 +48,16 @@ class Sample(NamedTuple):
 
     def with_(self, other: "Sample", forms: "JudgedForms") -> "Sample | None":
         """Both as one answer; None if they contradict each other."""
-        pairs = list(zip(self, other, strict=True))
-        if any(MISSING not in pair and pair[0] != pair[1] for pair in pairs):
+        if any(one is not MISSING and two is not MISSING and one != two for one, two in zip(self, other, strict=True)):
             return None
-        merged = Sample(*(theirs if mine is MISSING else mine for mine, theirs in pairs))
+        merged = Sample(*(two if one is MISSING else one for one, two in zip(self, other, strict=True)))
         # Most were judged as they are, and need no look at the text.
         agree = MISSING in merged or merged.judged == merged.stored or merged.judged in forms.of(merged.stored)
         return merged if agree else None
 
 
 class JudgedForms:
-    """The hashes of the texts that can have been judged, by those of stored texts.
+    """What can have been judged of stored texts, by their hashes.
 
     Args:
         text_of: The text of a hash.
@@ -90,7 +88,7 @@ class Group:
 
     samples: dict[SampleKey, Sample]
     question_sets: dict[str, str]
-    members: list[tuple[_Content, str]]
+    members: list[tuple[Hashable, str]] = field(default_factory=list)
 
     def take(self, new: "Group", samples: Mapping[SampleKey, Sample], question_sets: Mapping[str, str]) -> None:
         """Become both groups, with these samples and question sets of the other one."""
@@ -99,10 +97,31 @@ class Group:
         self.members += new.members
 
 
-_Part = tuple[str | None, Group]
-"""The answers of a file to one benchmark, with its judge; None for an answer file."""
-ModelGroups = tuple[str, Sequence[tuple[str, Group]], JudgedForms]
-"""A model, its groups with their trees in the order in which they get names, and what can have been judged."""
+@dataclass(frozen=True)
+class FilePart:
+    """A file's rows of one benchmark.
+
+    Attributes:
+        content: Which file.
+        judge: Whose judgements; None for answers.
+        benchmark: The benchmark.
+        group: The answers in it.
+    """
+
+    content: Hashable
+    judge: str | None
+    benchmark: str
+    group: Group
+
+
+def part_of(
+    content: Hashable, judge: str | None, benchmark: str, question_set: str, texts: Mapping[tuple[str, int], str | None]
+) -> FilePart:
+    """A part by the hashes of its texts, which are by question and occurrence."""
+    samples = {
+        (benchmark, *key): Sample(stored=text) if judge is None else Sample(judged=text) for key, text in texts.items()
+    }
+    return FilePart(content, judge, benchmark, Group(samples, {benchmark: question_set}, [(content, benchmark)]))
 
 
 class Grouping:
@@ -116,32 +135,32 @@ class Grouping:
     def __init__(self, questions: Mapping[str, frozenset[str]], forms: JudgedForms) -> None:
         self._questions, self._forms = questions, forms
 
-    def groups(self, parts: Sequence[_Part]) -> list[Group]:
-        """Put the files of one model in one tree together to runs.
+    def groups(self, parts: Sequence[FilePart]) -> list[Group]:
+        """The runs that one tree's files of one model are.
 
         Args:
-            parts: The answers of each file to each benchmark with the judge of the file, in the order of precedence.
+            parts: In the order of precedence; answers first.
         """
-        by_judge: dict[str | None, list[Group]] = {None: []}
-        for judge, part in parts:
-            self._place(part, by_judge.setdefault(judge, []))
+        by_judge: dict[str | None, list[Group]] = {}
+        for part in parts:
+            self._place(part.group, by_judge.setdefault(part.judge, []))
         groups: list[Group] = []
         for of_judge in by_judge.values():
             for group in of_judge:
                 self._place(group, groups)
-        self._share([part for judge, part in parts if judge is None], groups)
+        self._share([part for part in parts if part.judge is None], groups)
         return groups
 
-    def _share(self, stored: Sequence[Group], groups: Sequence[Group]) -> None:
+    def _share(self, stored: Sequence[FilePart], groups: Sequence[Group]) -> None:
         """Let stored answers be of all the groups in which they were judged."""
         for group in groups:
             for part in stored:
                 if (
-                    part.question_sets.keys() <= group.question_sets.keys()
-                    and part.members[0] not in group.members
-                    and (merged := self._merged(group, part))
+                    part.benchmark in group.question_sets
+                    and (part.content, part.benchmark) not in group.members
+                    and (merged := self._merged(group, part.group))
                 ):
-                    group.take(part, *merged[1:])
+                    group.take(part.group, *merged[1:])
 
     def _place(self, new: Group, groups: list[Group]) -> None:
         """Add it to the group that it has most in common with, of those that it does not contradict."""
@@ -186,7 +205,7 @@ def _asked(group: Group, benchmark: str) -> set[str]:
 
 
 def judged_texts(raw: str) -> set[str]:
-    """Return what a judge can have got of a stored text: the text itself, or without thinking.
+    """What a judge can have got of a stored text: the text itself, or without thinking.
 
     >>> sorted(judged_texts("<think>hm</think>yes"))
     ['<think>hm</think>yes', 'yes']
@@ -205,6 +224,8 @@ def _without_blocks(text: str) -> str:
         position = closing.end()
     return "".join(kept) + text[position:]
 
+
+_Content = tuple[str | None, ...]
 
 PLACED = pl.Schema(
     dict.fromkeys((*CONTENT, "source", "run_id", "run_tag", "benchmark", "question_set"), pl.String())
@@ -229,49 +250,81 @@ class EarlierRun:
     answers: Mapping[SampleKey, Sample]
 
 
-def place_groups(
-    tag: str, found: Iterable[ModelGroups], earlier: Mapping[str, Sequence[EarlierRun]]
-) -> tuple[pl.DataFrame, list[str]]:
-    """Name the runs that groups are; a group that goes on with a run of the lake keeps its name.
+@dataclass
+class Placing:
+    """Of which runs the files of some models are.
 
-    Others are named `{tag}-{tree}`, so that no name depends on what was imported before; `…-genN` is for further
-    answers. Runs of lakes of before, in which the first tree's had no name in it, keep theirs.
+    Attributes:
+        tag: Tag of the import.
+        rows: A row for each part of a file (`PLACED`).
+        unmatched: The earlier runs whose answers are those of no files any more.
+    """
+
+    tag: str
+    rows: list[dict[str, object]] = field(default_factory=list)
+    unmatched: list[str] = field(default_factory=list)
+
+    @property
+    def placed(self) -> pl.DataFrame:
+        """The rows as a frame."""
+        return pl.DataFrame(self.rows, schema=PLACED)
+
+    def place(
+        self, model: str, groups: Sequence[tuple[str, Group]], earlier: Sequence[EarlierRun], forms: JudgedForms
+    ) -> None:
+        """Name the groups of one model.
+
+        Args:
+            model: The model.
+            groups: With their sources, in the order in which they get names.
+            earlier: Its runs in the lake; a group that goes on with one of them keeps its name.
+            forms: What can have been judged.
+        """
+        kept = _matches(groups, earlier, forms)
+        self.unmatched += [run_id_of(model, run.run_tag) for run in earlier if run not in kept.values()]
+        owners = {run.run_tag: groups[place][0] for place, run in kept.items()}
+        # Of a killed import, or of before there was a run for each tree: they are put together anew.
+        owners |= {run.run_tag: run.source for run in earlier if run.source and run.answers}
+        names = _Names(self.tag, owners)
+        ranks: dict[str, Iterator[int]] = defaultdict(count)
+        for place, (source, group) in enumerate(groups):
+            run_tag = kept[place].run_tag if place in kept else names.new(source)
+            for content, benchmark in group.members:
+                self.rows.append(
+                    dict(zip(CONTENT, content, strict=True))  # type: ignore[call-overload]
+                    | {
+                        "source": source,
+                        "run_id": run_id_of(model, run_tag),
+                        "run_tag": run_tag,
+                        "benchmark": benchmark,
+                        "question_set": group.question_sets[benchmark],
+                        "generation": _generation(run_tag),
+                        "rank": next(ranks[source]),
+                    }
+                )
+
+
+class _Names:
+    """Tags for the runs of one model.
+
+    `{tag}-{tree}`, so that no name depends on what was imported before; `…-genN` is for further answers. Runs of lakes
+    of before, in which the first tree's had no name in it, keep theirs.
 
     Args:
         tag: Tag of the import.
-        found: The groups of each model, in the order in which they get names.
-        earlier: The runs that the lake has, by model.
-
-    Returns:
-        A row for each part of a file (`PLACED`), and the earlier runs whose answers are those of no files any more.
+        owners: The sources of the runs that have their names already, by tag.
     """
-    rows, unmatched = [], []
-    for model, groups, forms in found:
-        known = earlier.get(model, [])
-        kept = _matches(groups, known, forms)
-        unmatched += [run_id_of(model, run.run_tag) for run in known if run not in kept.values()]
-        # Runs of a killed import, or of before there was a run for each tree, are put together anew.
-        taken = {run.run_tag for run in kept.values()} | {run.run_tag for run in known if run.source and run.answers}
-        ranks: dict[str, Iterator[int]] = defaultdict(count)
-        for place, (source, group) in enumerate(groups):
-            base = tag_of_tree(tag, source)
-            names = (base if number == 1 else f"{base}-gen{number}" for number in count(1))
-            run_tag = kept[place].run_tag if place in kept else next(name for name in names if name not in taken)
-            taken.add(run_tag)
-            rows += [
-                (
-                    *content,
-                    source,
-                    run_id_of(model, run_tag),
-                    run_tag,
-                    benchmark,
-                    group.question_sets[benchmark],
-                    _generation(run_tag),
-                    next(ranks[source]),
-                )
-                for content, benchmark in group.members
-            ]
-    return pl.DataFrame(rows, schema=PLACED, orient="row"), unmatched
+
+    def __init__(self, tag: str, owners: Mapping[str, str]) -> None:
+        self._tag, self._owners = tag, dict(owners)
+
+    def new(self, source: str) -> str:
+        """The next name for a run of this tree."""
+        base = tag_of_tree(self._tag, source)
+        names = (base if number == 1 else f"{base}-gen{number}" for number in count(1))
+        name = next(name for name in names if name not in self._owners)
+        self._owners[name] = source
+        return name
 
 
 def tag_of_tree(tag: str, source: str) -> str:
@@ -281,11 +334,11 @@ def tag_of_tree(tag: str, source: str) -> str:
 
 def groups_of(
     read: Lines, files: pl.DataFrame, sources: Sequence[str], questions: Mapping[str, frozenset[str]]
-) -> Iterator[ModelGroups]:
-    """Put the answers of each model together, tree by tree.
+) -> Iterator[tuple[str, list[tuple[str, Group]], JudgedForms]]:
+    """The groups of each model, tree by tree.
 
     Args:
-        read: The lines of the files.
+        read: What the files say.
         files: Which tree has which content: source, model, kind, judge, sha256, in the order of precedence.
         sources: The trees in the order in which their runs get names.
         questions: The ids of the questions of each set.
@@ -294,27 +347,29 @@ def groups_of(
     text_of = dict(read.texts.iter_rows())
     forms = JudgedForms(text_of.__getitem__)
     grouping = Grouping(questions, forms)
-    by_model: dict[str, dict[str, list[_Part]]] = defaultdict(lambda: defaultdict(list))
+    by_model: dict[str, dict[str, list[FilePart]]] = defaultdict(lambda: defaultdict(list))
     for source, *content in files.select("source", *CONTENT).iter_rows():
         by_model[content[0]][source] += parts.get(tuple(content), [])
     for model, by_source in by_model.items():
-        yield model, [(source, group) for source in sources for group in grouping.groups(by_source[source])], forms
+        groups = [
+            (source, group)
+            for source in sources
+            # A stable sort: answers first.
+            for group in grouping.groups(sorted(by_source.get(source, []), key=lambda part: part.judge is not None))
+        ]
+        yield model, groups, forms
 
 
-def _parts(lines: pl.DataFrame) -> dict[_Content, list[_Part]]:
-    """Take each content as groups by themselves, one for each benchmark, with the judge."""
-    parts: dict[_Content, list[_Part]] = defaultdict(list)
+def _parts(lines: pl.DataFrame) -> dict[_Content, list[FilePart]]:
+    """The parts of each content."""
+    parts: dict[_Content, list[FilePart]] = defaultdict(list)
     wanted = ["question_id", "sample_index", "text_hash"]
     columns = [*CONTENT, "benchmark", "question_set"]
     grouped = lines.group_by(columns, maintain_order=True).agg(wanted)
-    for *values, benchmark, question_set, questions, occurrences, hashes in grouped.iter_rows():
-        content = tuple(values)
-        judge = content[CONTENT.index("judge")]
-        samples = {
-            (benchmark, question_id, occurrence): Sample(stored=text) if judge is None else Sample(judged=text)
-            for question_id, occurrence, text in zip(questions, occurrences, hashes, strict=True)
-        }
-        parts[content].append((judge, Group(samples, {benchmark: question_set}, [(content, benchmark)])))
+    for *content, benchmark, question_set, questions, occurrences, hashes in grouped.iter_rows():
+        texts = dict(zip(zip(questions, occurrences, strict=True), hashes, strict=True))
+        own = tuple(content)
+        parts[own].append(part_of(own, own[2], benchmark, question_set, texts))
     return parts
 
 
@@ -336,7 +391,7 @@ def _matches(
 
 
 def _likeness(run: EarlierRun, group: Group, forms: JudgedForms) -> int:
-    """Count the answers that they share, one that was judged twice; return 0 if some contradict each other."""
+    """How many answers they share, those that were judged twice; 0 if some contradict each other."""
     total = 0
     for key in run.answers.keys() & group.samples.keys():
         earlier, now = run.answers[key], group.samples[key]

@@ -1,4 +1,4 @@
-"""Counts of everything that an import found, with sums that must agree."""
+"""What became of everything that was there, with sums that must agree."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -9,13 +9,6 @@ from shaberi_dagster.exchange.importing import ImportedRows
 from shaberi_dagster.exchange.trees.files import VERSION_CONTROL
 
 _COUNTS = ("lines", "blank", "imported", "repeated", "quarantined")
-_PLACE = ("source", "model", "judge", "source_sha256", "source_line")
-_OUTCOME = ("kind", "judge", "benchmark", "status", "error_class", "link", "superseded", "out_of_scale")
-_ROWS = pl.Schema(
-    dict.fromkeys((*_PLACE, *_OUTCOME), pl.String())
-    | {"source_line": pl.Int64(), "superseded": pl.Boolean(), "out_of_scale": pl.Boolean()}
-)
-"""Where rows come from, and what became of them; answers have no judge."""
 
 
 @dataclass(frozen=True)
@@ -45,22 +38,31 @@ class Reconciliation:
             quarantine: Rows of `legacy_quarantine`.
         """
         main = files.filter(pl.col("status").is_in(["imported", "unreadable"]), pl.col("lines").is_not_null())
-        read = main.select("source", "model", "judge", source_sha256="sha256").unique()
+        own = main.select("source", "model", "judge", source_sha256="sha256").unique()
+        line = ["source", "model", "judge", "source_sha256", "source_line"]
 
-        def of_files(frame: pl.DataFrame) -> pl.DataFrame:
-            """Take the rows of these files; a line that is in several runs of its tree counts once."""
-            return frame.join(read, on=_PLACE[:4], how="semi", nulls_equal=True).unique(_PLACE)
+        def of_files(frame: pl.DataFrame, judge: pl.Expr) -> pl.DataFrame:
+            """The rows of these files; a line that is in several runs of its tree counts once."""
+            named = frame.with_columns(judge=judge, source="run_source", model="run_model")
+            return named.join(own, on=line[:4], how="semi", nulls_equal=True).unique(line)
 
-        answers = _rows_of(rows.answers, "answers", "answer_origin")
-        only_judged = pl.col("link") == "judgement"
-        imported = of_files(
-            pl.concat([answers.filter(~only_judged), _rows_of(rows.judgements, "judgements", "answer_link")])
+        nobody = pl.lit(None, dtype=pl.String)
+        stored = of_files(rows.answers.filter(answer_origin="stored"), nobody)
+        judged = rows.answers.filter(answer_origin="judgement").with_columns(
+            judge=nobody, source="run_source", model="run_model"
         )
-        repeats = rows.repeats.with_columns(source="run_source", model="run_model")
-        again = of_files(repeats).join(imported, on=_PLACE, how="anti", nulls_equal=True)
-        outcomes = pl.concat([imported, answers.filter(only_judged)]).group_by("source", *_OUTCOME)
-        n_rows = pl.len().cast(pl.Int64).alias("rows")
-        return cls(files, quarantine, outcomes.agg(n_rows), again.group_by("source").agg(n_rows))
+        judgements = of_files(rows.judgements, pl.col("judge"))
+        imported = pl.concat([stored.select(line), judgements.select(line)])
+        repeats = of_files(rows.repeats, pl.col("judge")).join(imported, on=line, how="anti", nulls_equal=True)
+        answers = pl.concat([stored.select(judged.columns), judged])
+        return cls(
+            files,
+            quarantine,
+            pl.concat(
+                [_counted(answers, "answers", "answer_origin"), _counted(judgements, "judgements", "answer_link")]
+            ),
+            repeats.group_by("source").agg(rows=pl.len().cast(pl.Int64)),
+        )
 
     def of(self, source: str) -> "Reconciliation":
         """The counts of one tree."""
@@ -84,7 +86,7 @@ class Reconciliation:
 
     @property
     def left_out(self) -> pl.DataFrame:
-        """Files that were not read, and why: source, path, status, reason; version control is left out on purpose."""
+        """What was not read and why: source, path, status, reason; version control is left out on purpose."""
         unread = pl.col("status").is_in(["unknown", "unreadable"]) & (pl.col("reason") != VERSION_CONTROL)
         return self.said.filter(unread).select("source", "path", "status", "reason").sort("source", "path")
 
@@ -136,10 +138,24 @@ class Reconciliation:
             ("repeated rows", int(read["repeated"].sum()), int(self.repeated["rows"].sum())),
             ("quarantined lines", int(read["quarantined"].sum()), self.quarantine.height),
         ]
-        return [f"{unit}: {left:,} by file, {right:,} by row" for unit, left, right in expected if left != right]
+        return [f"{what}: {left:,} by file, {right:,} by row" for what, left, right in expected if left != right]
 
 
-def _rows_of(frame: pl.DataFrame, kind: str, link: str) -> pl.DataFrame:
-    """Give answers and judgements the same columns (`_ROWS`)."""
-    named = frame.with_columns(source="run_source", model="run_model", kind=pl.lit(kind), link=link)
-    return named.match_to_schema(_ROWS, missing_columns="insert", extra_columns="ignore")
+def _counted(frame: pl.DataFrame, kind: str, link: str) -> pl.DataFrame:
+    judged = kind == "judgements"
+    nothing = pl.lit(None, dtype=pl.Boolean)
+    return (
+        frame.select(
+            "source",
+            pl.lit(kind).alias("kind"),
+            "judge",
+            "benchmark",
+            "status",
+            "error_class",
+            pl.col(link).alias("link"),
+            superseded="superseded" if judged else nothing,
+            out_of_scale="out_of_scale" if judged else nothing,
+        )
+        .group_by(pl.all())
+        .agg(pl.len().cast(pl.Int64).alias("rows"))
+    )

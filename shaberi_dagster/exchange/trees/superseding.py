@@ -122,8 +122,8 @@ def counts_of(rows: ImportedRows, placed: pl.DataFrame) -> pl.DataFrame:
         pl.concat([frame.select(*keys, "source_line") for frame in frames])
         .join(files, left_on=keys, right_on=["run_id", "judge", "sha256"], nulls_equal=True)
         .rename({"source_sha256": "sha256"})
-        .select(*line, is_repeat=pl.lit(value=kind == "repeated"))
-        for kind, frames in kinds.items()
+        .select(*line, is_repeat=pl.lit(value=what == "repeated"))
+        for what, frames in kinds.items()
     ]
     # A line can be in several runs of its tree.
     once = pl.concat(counted).unique(line, keep="first", maintain_order=True)

@@ -1,6 +1,6 @@
-"""The report on one question: its answers and judgements."""
+"""One question with its answers and judgements."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +13,6 @@ from shaberi_dagster.reports.report import (
     Heading,
     Report,
     Result,
-    Row,
     Sentences,
     Table,
     table_of,
@@ -21,20 +20,18 @@ from shaberi_dagster.reports.report import (
 )
 from shaberi_dagster.reports.requests import Models
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.util.lazy import lazy
 
-if TYPE_CHECKING:  # DuckDB, which help need not wait for
+if TYPE_CHECKING:
     import duckdb
 
-    from shaberi_dagster.reports import question
-else:
-    question = lazy("shaberi_dagster.reports.question")
+    from shaberi_dagster.reports.question import QuestionReport
 
 _ASKED = ("question", "reference", "criteria")
 _PLACE = ("benchmark", "question_set", "position")
 _SAMPLE = ("run_id", "model", "run_tag", "sample_index")
 _JUDGED = ("strategy", "judge", "score", "out_of_scale", "score_source", "status", "error_class")
 _CSV_COLUMNS = (*_PLACE, *_SAMPLE[1:], *_JUDGED, "answer", "judge_output")
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,9 @@ class QuestionSelection:
 
 
 def _read(catalog: "duckdb.DuckDBPyConnection", which: QuestionSelection) -> Result:
-    report = question.read_question(
+    from shaberi_dagster.reports.question import read_question  # noqa: PLC0415  (help needs no DuckDB)
+
+    report = read_question(
         catalog, which.benchmark, which.position, question_set=which.question_set, models=which.models
     )
     answers = list(_answers(report))
@@ -80,7 +79,7 @@ def _read(catalog: "duckdb.DuckDBPyConnection", which: QuestionSelection) -> Res
     return Result(list(_blocks(report, answers)), rows, {**vars(report), **frames}, _CSV_COLUMNS)
 
 
-def _answers(report: "question.QuestionReport") -> Iterator[tuple[Row, list[Row]]]:
+def _answers(report: "QuestionReport") -> Iterator[tuple[Row, list[Row]]]:
     """Yield each answer with its judgements; those of a run's strategies stand by its first one."""
     judgements: dict[Any, list[Row]] = {}
     for row in report.judgements.to_dicts():
@@ -89,7 +88,7 @@ def _answers(report: "question.QuestionReport") -> Iterator[tuple[Row, list[Row]
         yield answer, judgements.get(tuple(answer[name] for name in _SAMPLE), [])
 
 
-def _blocks(report: "question.QuestionReport", answers: list[tuple[Row, list[Row]]]) -> Iterator[Block]:
+def _blocks(report: "QuestionReport", answers: list[tuple[Row, list[Row]]]) -> Iterator[Block]:
     yield Heading(f"{report.question_set} {report.position}", report.category or "")
     asked = [(name, asked) for name in _ASKED if (asked := getattr(report, name))]
     yield table_of(asked, [text("", lambda row: row[0]), text("", lambda row: _lines(row[1]), folds=True)])

@@ -1,4 +1,4 @@
-"""The cost of calls that a running run makes, which are not in the lake yet."""
+"""What calls cost that a run at work makes, which the lake does not say yet."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -9,7 +9,7 @@ from shaberi_dagster.settings import Settings
 
 
 def cost_of_calls(settings: Settings) -> Callable[[Mapping[str, Any]], float | None]:
-    """Return a function from a call to its cost in US dollars, by today's prices; None is unknown."""
+    """What tells the cost of a call in US dollars, by today's prices; None is unknown."""
 
     @cache
     def prices() -> Any:

@@ -27,7 +27,7 @@ from shaberi_dagster.reports.requests import check_choice
 from shaberi_dagster.reports.run_progress import CostOf
 from shaberi_dagster.util.guard import READING, Access, Guard
 from shaberi_dagster.util.ports import listen
-from shaberi_dagster.viewer.web.address import PageAddress
+from shaberi_dagster.viewer.web.ask import Ask
 from shaberi_dagster.viewer.web.pages import LIVE, Page, Source, all_pages, whole_text
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 
@@ -43,7 +43,7 @@ _LONGEST_SECONDS = 60.0  # of the statements of a page: who asked may be gone, a
 
 
 def build_app(pages: "Pages", access: Access) -> Starlette:
-    """Build the app of all pages over a lake.
+    """All pages over a lake.
 
     Args:
         pages: What makes them.
@@ -91,11 +91,11 @@ def serve(
 def _make_ahead(pages: "Pages", page: str) -> None:
     """Make a page before anybody asks for it, or begin to: of one that takes long nobody waits to hear where it is."""
     path, _, query = page.partition("?")
-    address = PageAddress(path, tuple(parse_qsl(query, keep_blank_values=True)))
+    ask = Ask(path, tuple(parse_qsl(query, keep_blank_values=True)))
 
     def make() -> None:
         with suppress(ShaberiError):  # the page says it
-            pages.html(all_pages()[path], address)
+            pages.html(all_pages()[path], ask)
 
     ahead = threading.Thread(target=make, daemon=True)
     ahead.start()
@@ -116,39 +116,39 @@ class Pages:
 
     def __init__(self, warehouse: Path, cost_of: CostOf = lambda _: None, *, seconds: float = _LONGEST_SECONDS) -> None:
         self._warehouse, self._cost_of, self._seconds = warehouse, cost_of, seconds
-        self._kept: dict[tuple[PageAddress, str], str] = {}
+        self._kept: dict[tuple[Ask, str], str] = {}
         # One that falls out is closed. That two pages are made at once is rare.
         self._idle: deque[duckdb.DuckDBPyConnection] = deque([open_catalog(warehouse)], maxlen=2)
 
     def answer(self, page: Page, request: Request) -> Response:
         """A page, or what is wrong with its address."""
-        address = _page_address(request)
+        ask = _asked(request)
         try:
-            return HTMLResponse(self.html(page, address))
+            return HTMLResponse(self.html(page, ask))
         except StatementStoppedError:
             told = f"the page was stopped after {self._seconds:g} s: ask for less of the lake"
-            return HTMLResponse(render(Shown("message.html", "Not now", {"message": told}), address), 503)
+            return HTMLResponse(render(Shown("message.html", "Not now", {"message": told}), ask), 503)
         except ShaberiError as error:
             missing = isinstance(error, ConfigurationError)
             title, status = ("Not found", 404) if missing else ("Not now", 503)
-            return HTMLResponse(render(Shown("message.html", title, {"message": str(error)}), address), status)
+            return HTMLResponse(render(Shown("message.html", title, {"message": str(error)}), ask), status)
 
     def whole_text(self, request: Request) -> Response:
         """A text of which a page has the beginning only."""
         try:
             with self._catalog() as catalog, within(self._seconds, catalog):
-                text = whole_text(Source(catalog, self._warehouse), _page_address(request))
+                text = whole_text(Source(catalog, self._warehouse), _asked(request))
         except ShaberiError as error:
             return PlainTextResponse(f"{error}\n", 404)
         return PlainTextResponse(text.encode("utf-8", "replace"))
 
-    def html(self, page: Page, address: PageAddress) -> str:
+    def html(self, page: Page, ask: Ask) -> str:
         """A page."""
         with self._catalog() as catalog, within(self._seconds, catalog):
-            key = address, repr(logged_versions(self._warehouse))
-            if (kept := self._kept.get(key)) and address.path not in LIVE:
+            key = ask, repr(logged_versions(self._warehouse))
+            if (kept := self._kept.get(key)) and ask.path not in LIVE:
                 return kept
-            made = render(page(Source(catalog, self._warehouse, self._cost_of), address), address)
+            made = render(page(Source(catalog, self._warehouse, self._cost_of), ask), ask)
         self._kept = dict([*self._kept.items(), (key, made)][-_MOST_KEPT:])
         return made
 
@@ -172,10 +172,8 @@ class Pages:
 
 
 def _nothing_here(request: Request) -> Response:
-    return HTMLResponse(
-        render(Shown("message.html", "Not found", {"message": "no such page"}), _page_address(request)), 404
-    )
+    return HTMLResponse(render(Shown("message.html", "Not found", {"message": "no such page"}), _asked(request)), 404)
 
 
-def _page_address(request: Request) -> PageAddress:
-    return PageAddress(request.url.path, tuple(request.query_params.multi_items()))
+def _asked(request: Request) -> Ask:
+    return Ask(request.url.path, tuple(request.query_params.multi_items()))

@@ -1,4 +1,4 @@
-"""Pages made of templates: everything in them is escaped, and characters that hide are made visible."""
+"""How pages are made of templates: everything in them is escaped, and characters that hide are made visible."""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from shaberi_dagster.reports import figures
 from shaberi_dagster.reports.report import NOTHING, Heading, Sentences, Table
 from shaberi_dagster.show.text import printable
 from shaberi_dagster.viewer.web import texts
-from shaberi_dagster.viewer.web.address import PageAddress
+from shaberi_dagster.viewer.web.ask import Ask
 
 STATIC = Path(__file__).resolve().parent / "static"
 _SHADES = 9
@@ -21,7 +21,7 @@ _A_DIME = 0.1
 
 
 class Shown(NamedTuple):
-    """The contents of a page.
+    """What a page shows.
 
     Attributes:
         template: File of `templates/`.
@@ -34,16 +34,16 @@ class Shown(NamedTuple):
     values: Mapping[str, Any]
 
 
-def render(shown: Shown, address: PageAddress, layout: str = "base.html", **more: Any) -> str:
+def render(shown: Shown, ask: Ask, layout: str = "base.html", **more: Any) -> str:
     """A page as HTML.
 
     Args:
         shown: What it shows.
-        address: Its address.
+        ask: Its address.
         layout: What is around it: a whole page, or a section of a file.
         more: What the layout needs.
     """
-    values = {"title": shown.title, "address": address, "layout": layout, **shown.values, **more}
+    values = {"title": shown.title, "ask": ask, "layout": layout, **shown.values, **more}
     return _environment().get_template(shown.template).render(values)
 
 
@@ -80,7 +80,7 @@ def _environment() -> Environment:
 
 
 def _harmless(value: Any) -> Any:
-    """Make the value of an expression in a template harmless; an attribute or a text of ours stays as it is."""
+    """What an expression of a template becomes; an attribute or a text of ours is not changed by it."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return printable(value, multiline=True)
     return value

@@ -62,8 +62,8 @@ def difference(old: str, new: str) -> list[Piece]:
     if max(len(before), len(after)) > _MOST_TOKENS:
         before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
     pieces = []
-    for change, a, b, c, d in SequenceMatcher(None, before, after, autojunk=len(before) > _MOST_TOKENS).get_opcodes():
-        if change == "equal":
+    for what, a, b, c, d in SequenceMatcher(None, before, after, autojunk=len(before) > _MOST_TOKENS).get_opcodes():
+        if what == "equal":
             pieces.append(Piece("".join(after[c:d])))
         else:
             pieces += [Piece("".join(before[a:b]), "removed"), Piece("".join(after[c:d]), "added")]

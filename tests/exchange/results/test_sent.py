@@ -9,7 +9,7 @@ from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.llm.client import ChatClient
 from shaberi_dagster.llm.endpoints import ENDPOINTS, _rule
 from shaberi_dagster.llm.engine import Engine
-from shaberi_dagster.reports.score_settings import differences, read_settings
+from shaberi_dagster.reports.sameness import differences, read_settings
 from shaberi_dagster.runs.stored import store_run
 from tests.example_runs import ask, materialized, stored_run
 from tests.results_tree import assert_valid_tree, documents

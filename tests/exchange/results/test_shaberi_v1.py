@@ -1,6 +1,5 @@
 """Trees that are imported and exported again, and runs of our own as the old suite would have written them."""
 
-import gzip
 import shutil
 from datetime import UTC, datetime
 
@@ -106,17 +105,6 @@ def test_a_column_that_only_some_rows_have_is_theirs_alone(workspace, tmp_path, 
             assert exact(rows_in(output / name, path)) == exact(rows_in(tree.root, path))
     assert files_in(output / "first") == {path_of("tengu"), path_of("tengu", judge=GPT_4)}
     assert done.oddities == []
-
-
-def test_a_compressed_copy_that_says_nothing_new_does_not_hinder_the_export(workspace, tree, output):
-    answers = tree.answers("rakuda", rows_of("rakuda", ["r", "s"]))
-    answers.with_suffix(".json.gz").write_bytes(gzip.compress(answers.read_bytes() + b"\n"))
-    imported(workspace, tree=tree)
-
-    done = export(workspace.lake, output)
-
-    assert exact(rows_in(output, path_of("rakuda"))) == exact(rows_in(tree.root, path_of("rakuda")))
-    assert (done.files["answers"], done.same, done.elsewhere) == (1, 1, [])
 
 
 def test_an_import_that_did_not_record_the_lines_of_columns_comes_out_as_well_as_can_be(workspace, tree, output):

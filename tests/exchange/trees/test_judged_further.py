@@ -8,7 +8,7 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
-from shaberi_dagster.runs.planning import judged_again, plan_run
+from shaberi_dagster.runs.planning import judged_anew, plan_run
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
@@ -98,7 +98,7 @@ def test_a_judge_of_the_tree_gives_only_the_scores_that_are_missing(imported, mo
 
 def test_rejudging_replaces_what_a_judge_of_the_tree_said_and_keeps_it(imported, mock, tree):
     before = plan_run(ask(mock, "a"), imported)
-    spec = judged_again(before, ["a"], ["elyza"])
+    spec = judged_anew(before, ["a"], ["elyza"])
     store_run(spec, imported)
     materialized(spec, imported, *STAGES)
     assert asked_of(mock, "a") == 2

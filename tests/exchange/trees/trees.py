@@ -17,7 +17,7 @@ from shaberi_dagster.exchange.trees.files import Listing, find_files, read_file_
 from shaberi_dagster.exchange.trees.questions import question_sets_in
 from shaberi_dagster.exchange.trees.reading import read_files
 from shaberi_dagster.exchange.trees.rows import assemble
-from shaberi_dagster.exchange.trees.runs import groups_of, place_groups
+from shaberi_dagster.exchange.trees.runs import Placing, groups_of
 from shaberi_dagster.exchange.trees.sums import Reconciliation
 from shaberi_dagster.exchange.trees.superseding import counts_of
 from shaberi_dagster.lake.schemas import LEGACY_FILES
@@ -129,14 +129,18 @@ def rows_in(roots: Mapping[str, Path]) -> Imported:
     index = question_sets_in(files)
     read = read_files(files, index)
     questions = {name: frozenset(index.members_of(name)) for name in index.sets}
+    placing = Placing("legacy")
     main = listing.current.filter(status="imported")
-    placed, _ = place_groups("legacy", groups_of(read, main, list(roots), questions), {})
-    batch = assemble(read, placed, NOON)
-    runs = placed.select("run_id", run_source="source", run_model="model").unique()
+    for model, groups, forms in groups_of(read, main, list(roots), questions):
+        placing.place(model, groups, [], forms)
+    batch = assemble(read, placing.placed, NOON)
+    runs = placing.placed.select("run_id", run_source="source", run_model="model").unique()
     unread = unread_file_rows(listing.found, listing.current)
-    rows = pl.concat([read_file_rows(listing.current, read.contents, counts_of(batch, placed)), unread])
-    columns = main.select("source", "path", "kind", "judge", "model", source_sha256="sha256")
-    quarantine = read.quarantine.join(columns, on=["model", "source_sha256"])
+    rows = pl.concat([read_file_rows(listing.current, read.contents, counts_of(batch, placing.placed)), unread])
+    contents = ["model", "kind", "judge", "sha256"]
+    quarantine = read.quarantine.join(main.select("source", "path", *contents), on=contents, nulls_equal=True).rename(
+        {"sha256": "source_sha256", "line": "source_line"}
+    )
     of_runs = ImportedRows(*(frame.join(runs, on="run_id", maintain_order="left") for frame in batch.tables.values()))
     counted = Reconciliation.of_rows(of_runs, rows, quarantine)
     return Imported(

@@ -1,7 +1,4 @@
-"""The settings that made the scores of runs, and their differences.
-
-Scores of different settings are not averaged, and not compared in silence.
-"""
+"""What made the scores of runs, and where it differs: such scores are not averaged, and not compared in silence."""
 
 import json
 import re
@@ -11,7 +8,7 @@ from typing import NamedTuple
 import duckdb
 
 from shaberi_dagster.benchmarks.registry import RULE
-from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.reports.reading import fetch
 
 _HASH = re.compile("[0-9a-f]{64}")
 _UNKNOWN, _NOT_SENT, _PROMPTS = "not recorded", "not sent", "prompts of judge"
@@ -65,7 +62,7 @@ def read_settings(
     judges: Iterable[str],
     pipeline: str,
 ) -> SettingsByRun:
-    """Read the settings that made the scores of some runs: questions, settings of answers and judges, and of passes.
+    """What made the scores of some runs: questions, settings of answers and judges, and of passes.
 
     Args:
         catalog: Where to read.
@@ -113,7 +110,7 @@ def differences(
 ) -> list[str]:
     """Say where some runs differ, setting by setting, like `tengu: temperature of answers: 0.2 (A), 0.7 (B)`."""
     found = find_differences(settings, groups, ignored)
-    return [f"{difference.setting.benchmark}: {difference.setting.name}: {difference.words}" for difference in found]
+    return [f"{one.setting.benchmark}: {one.setting.name}: {one.words}" for one in found]
 
 
 def folded(found: Iterable[SettingDifference]) -> list[str]:
@@ -122,13 +119,13 @@ def folded(found: Iterable[SettingDifference]) -> list[str]:
     Who has what is left out where it is not the same on all benchmarks.
     """
     by_name: dict[str, list[SettingDifference]] = {}
-    for difference in found:
-        by_name.setdefault(difference.setting.name, []).append(difference)
+    for one in found:
+        by_name.setdefault(one.setting.name, []).append(one)
     lines = []
-    for name, of_setting in by_name.items():
-        words = {difference.words for difference in of_setting}
+    for name, own in by_name.items():
+        words = {one.words for one in own}
         verb = "differ" if name.partition(" ")[0].endswith("s") else "differs"
-        where = ", ".join(difference.setting.benchmark for difference in of_setting)
+        where = ", ".join(one.setting.benchmark for one in own)
         lines.append(f"{name} {verb} on {where}" + (f": {words.pop()}" if len(words) == 1 else ""))
     return lines
 
@@ -140,7 +137,7 @@ def changed_questions(catalog: duckdb.DuckDBPyConnection, sets: Iterable[tuple[s
         catalog: Where to read.
         sets: Benchmarks, each with the question sets of both sides.
     """
-    unlike = [versions for versions in sets if versions[1] != versions[2]]
+    unlike = [one for one in sets if one[1] != one[2]]
     if not unlike:
         return []
     benchmarks, first, second = map(list, zip(*unlike, strict=True))
@@ -181,22 +178,22 @@ def find_differences(
             for label, run_ids in groups.items()
         }
         labels: dict[frozenset[str], list[str]] = {}
-        for label, values_of in values.items():
-            if values_of:
-                labels.setdefault(values_of, []).append(label)
+        for label, own in values.items():
+            if own:
+                labels.setdefault(own, []).append(label)
         different = frozenset().union(*labels)
         if sum(map(len, labels.values())) > 1 and len(different) > 1:
             words = _in_words(different)
             parts = (
-                f"{' and '.join(word for value, word in words.items() if value in values_of)} ({', '.join(names)})"
-                for values_of, names in labels.items()
+                f"{' and '.join(word for value, word in words.items() if value in own)} ({', '.join(names)})"
+                for own, names in labels.items()
             )
             found[benchmark, name] = SettingDifference(setting, ", ".join(parts))
     return list(found.values())
 
 
 def _in_words(values: Iterable[str]) -> dict[str, str]:
-    """Name each value, in order: by itself, or `one`, `another` where it is a hash that has no label."""
+    """What to call each value: itself, or which one it is where it is a hash that has no label; in order."""
     hashes = sorted(value for value in values if _HASH.fullmatch(value))
     numbered = [*_COUNTED, *(f"number {number + 1}" for number in range(len(_COUNTED), len(hashes)))]
     names = numbered if len(hashes) > 1 else ["unnamed"]

@@ -1,4 +1,4 @@
-"""Requests for pages: all of a request stands in its address."""
+"""What a page is asked for: all of it stands in its address."""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from shaberi_dagster.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
-class PageAddress:
+class Ask:
     """An address.
 
     Attributes:
@@ -25,7 +25,7 @@ class PageAddress:
         return next((value for key, value in self.items if key == name and value), default)
 
     def many(self, name: str) -> list[str]:
-        """Return all values of a parameter, each once."""
+        """All values of a parameter, each once."""
         return list(dict.fromkeys(value for key, value in self.items if key == name and value))
 
     def number(self, name: str, default: int, *, least: int = 0) -> int:
@@ -44,17 +44,17 @@ class PageAddress:
     def to(self, **changes: str | int | Sequence[str] | None) -> str:
         """This page with other parameters; None takes one away."""
         kept = [(name, value) for name, value in self.items if name not in changes]
-        return page_url(self.path, [*kept, *_pairs(changes.items())])
+        return address(self.path, [*kept, *_pairs(changes.items())])
 
     def link(self, path: str, **parameters: str | int | Sequence[str] | None) -> str:
         """Another page, with these parameters and those that choose what counts (judges, passes)."""
         kept = [(name, value) for name, value in self.items if name in _KEPT and name not in parameters]
-        return page_url(path, [*kept, *_pairs(parameters.items())])
+        return address(path, [*kept, *_pairs(parameters.items())])
 
     def toggled(self, name: str, value: str) -> str:
         """This page with a value of a parameter added, or taken away."""
         values = self.many(name)
-        return self.to(**{name: [kept for kept in values if kept != value] if value in values else [*values, value]})
+        return self.to(**{name: [one for one in values if one != value] if value in values else [*values, value]})
 
 
 DEFAULT_PORT = 8321
@@ -62,9 +62,9 @@ DEFAULT_PORT = 8321
 _KEPT = ("judge", "passes")
 
 
-def page_url(path: str, items: Iterable[tuple[str, str]]) -> str:
+def address(path: str, items: Iterable[tuple[str, str]]) -> str:
     """A path with its parameters; parameters without a value are left out."""
-    query = urlencode([item for item in items if item[1]], quote_via=quote, safe="@")
+    query = urlencode([one for one in items if one[1]], quote_via=quote, safe="@")
     return quote(path) + (f"?{query}" if query else "")
 
 
@@ -76,7 +76,7 @@ def where_to_look(path: str, name: str, about: str) -> str:
         name: Its parameter that says what it is about.
         about: Its value.
     """
-    return f"In a browser: {command_for(page_url(path, [(name, about)]))}"
+    return f"In a browser: {command_for(address(path, [(name, about)]))}"
 
 
 def command_for(page: str) -> str:
@@ -86,7 +86,7 @@ def command_for(page: str) -> str:
 
 def _pairs(parameters: Iterable[tuple[str, str | int | Sequence[str] | None]]) -> list[tuple[str, str]]:
     return [
-        (name, str(item))
+        (name, str(one))
         for name, value in parameters
-        for item in ([value] if isinstance(value, str | int) else value or ())
+        for one in ([value] if isinstance(value, str | int) else value or ())
     ]

@@ -1,7 +1,7 @@
 import duckdb
 import pytest
 
-from shaberi_dagster.reports.score_settings import QUESTIONS, Setting, differences, read_settings
+from shaberi_dagster.reports.sameness import QUESTIONS, Setting, differences, read_settings
 
 pytestmark = pytest.mark.unit
 
