@@ -238,8 +238,8 @@ _PAIRS = Table(
 
 
 def strategy_blocks(strategies: "Sequence[StrategyScore]") -> Iterator[Block]:
-    """Lines of each strategy, benchmark by benchmark and judge by judge, with its gain over the samples; run by run."""
-    for (model, run_tag), of_run in grouped(strategies, lambda one: (one.model, one.run_tag)):
+    """Show the strategies of each run, benchmark by benchmark and judge by judge, with their gain over the samples."""
+    for (model, run_tag), of_run in grouped(strategies, lambda strategy: (strategy.model, strategy.run_tag)):
         yield Heading("Strategies", f"{model} {run_tag}")
         table = strategies_table(of_run)
         notes = [
@@ -254,22 +254,26 @@ def strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
     """Show a line for each strategy, benchmark and judge, with its gain over the samples."""
 
     def against(cell: "Callable[[Against], Cell]") -> "Callable[[StrategyScore], Cell]":
-        return lambda one: cell(one.against) if one.against else ""
+        return lambda strategy: cell(strategy.against) if strategy.against else ""
 
-    def cost(one: "StrategyScore") -> str:
-        return NOTHING if one.cost_usd is None else f"{one.cost_usd:.2g}{'+' * bool(one.calls_without_cost)}"
+    def cost(strategy: "StrategyScore") -> str:
+        return (
+            NOTHING
+            if strategy.cost_usd is None
+            else f"{strategy.cost_usd:.2g}{'+' * bool(strategy.calls_without_cost)}"
+        )
 
     columns = [
-        text("benchmark", lambda one: one.benchmark),
-        text("judge", lambda one: one.judge, folds=True),
-        text("strategy", lambda one: one.strategy),
-        number("score", lambda one: decimals(one.score)),
-        number("95 % CI", lambda one: interval(one.interval)),
-        number("scored", lambda one: f"{one.n_scored}/{one.n_planned}"),
-        number("+/-", against(lambda one: signed(one.difference))),
-        number("95 % CI", against(lambda one: signed_interval(one.interval))),
-        number("n", against(lambda one: str(one.n_questions))),
-        number("calls", lambda one: NOTHING if one.calls is None else f"{one.calls:,}", spare=True),
+        text("benchmark", lambda strategy: strategy.benchmark),
+        text("judge", lambda strategy: strategy.judge, folds=True),
+        text("strategy", lambda strategy: strategy.strategy),
+        number("score", lambda strategy: decimals(strategy.score)),
+        number("95 % CI", lambda strategy: interval(strategy.interval)),
+        number("scored", lambda strategy: f"{strategy.n_scored}/{strategy.n_planned}"),
+        number("+/-", against(lambda difference: signed(difference.difference))),
+        number("95 % CI", against(lambda difference: signed_interval(difference.interval))),
+        number("n", against(lambda difference: str(difference.n_questions))),
+        number("calls", lambda strategy: NOTHING if strategy.calls is None else f"{strategy.calls:,}", spare=True),
         number("US$", cost, spare=True),
     ]
     notes = [
@@ -288,12 +292,12 @@ def doubts(strategy: "StrategyScore") -> list[str]:
     return [*why, *left_out(against)]
 
 
-def left_out(one: Any) -> Iterator[str]:
+def left_out(against: Any) -> Iterator[str]:
     """Say which questions of a comparison with samples count for neither: an answer that failed is no gain."""
-    if one.n_only_strategy:
-        yield f"{counted(one.n_only_strategy, 'question')} left out, to which the samples have no answer"
-    if one.n_only_reference:
-        yield f"{counted(one.n_only_reference, 'question')} left out, to which it has no answer"
+    if against.n_only_strategy:
+        yield f"{counted(against.n_only_strategy, 'question')} left out, to which the samples have no answer"
+    if against.n_only_reference:
+        yield f"{counted(against.n_only_reference, 'question')} left out, to which it has no answer"
 
 
 def replies_table(replies: Sequence[Row]) -> Table:

@@ -121,7 +121,6 @@ class _Foreseen(Rows):
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace.lake)
-        self._workspace = workspace
         self._overlays: dict[str, tuple[list[str], pl.DataFrame]] = {}
 
     def lay(self, stage: RowStage[Any], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -129,11 +128,11 @@ class _Foreseen(Rows):
         self._overlays[stage.name] = list(stage.key), pl.DataFrame(rows, schema=TABLES[stage.name].schema)
 
     def read(self, table: str, keys: Keys, columns: Sequence[str]) -> pl.DataFrame:
-        """As they would be."""
+        """Read rows as they would be."""
         return pl.concat(self.blocks(table, keys, columns))
 
     def blocks(self, table: str, keys: Keys, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """As they would be."""
+        """Read rows as they would be, some hundred at a time."""
         if table not in self._overlays:
             yield super().read(table, keys, columns)
             return
