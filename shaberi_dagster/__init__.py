@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from shaberi_dagster.consensus.base import Strategy as Strategy
     from shaberi_dagster.consensus.base import anonymous_names as anonymous_names
     from shaberi_dagster.consensus.prompts import Response as Response
+    from shaberi_dagster.exchange.importer import Entry as Entry
+    from shaberi_dagster.exchange.importer import ImportedSample as ImportedSample
+    from shaberi_dagster.exchange.importer import ImportedVerdict as ImportedVerdict
+    from shaberi_dagster.exchange.importer import Importer as Importer
+    from shaberi_dagster.exchange.importer import RunPart as RunPart
+    from shaberi_dagster.exchange.logs import import_logs as import_logs
+    from shaberi_dagster.exchange.rejected import Rejected as Rejected
     from shaberi_dagster.judges.rules.base import GradedQuestion as GradedQuestion
     from shaberi_dagster.judges.rules.base import Grader as Grader
     from shaberi_dagster.llm.types import CallRange as CallRange
@@ -52,6 +59,13 @@ _PLACES = {
     "anonymous_names": "shaberi_dagster.consensus.base:anonymous_names",
     "Response": "shaberi_dagster.consensus.prompts:Response",
     "CallRange": "shaberi_dagster.llm.types:CallRange",
+    "Importer": "shaberi_dagster.exchange.importer:Importer",
+    "Entry": "shaberi_dagster.exchange.importer:Entry",
+    "RunPart": "shaberi_dagster.exchange.importer:RunPart",
+    "ImportedSample": "shaberi_dagster.exchange.importer:ImportedSample",
+    "ImportedVerdict": "shaberi_dagster.exchange.importer:ImportedVerdict",
+    "Rejected": "shaberi_dagster.exchange.rejected:Rejected",
+    "import_logs": "shaberi_dagster.exchange.logs:import_logs",
     "Stage": "shaberi_dagster.stages.base:Stage",
     "Report": "shaberi_dagster.reports.report:Report",
     "Column": "shaberi_dagster.reports.report:Column",

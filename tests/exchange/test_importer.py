@@ -1,21 +1,14 @@
 """An importer of another tool's logs is one class; listing, quarantine, runs, sums and the report are the base's."""
 
-from collections.abc import Iterator
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.importer import (
-    Entry,
-    ImportedSample,
-    ImportedVerdict,
-    Importer,
-    ImportSource,
-    RunPart,
-)
+from shaberi_dagster.exchange.importer import Importer
 from shaberi_dagster.exchange.logs import import_logs
-from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
@@ -24,25 +17,21 @@ from tests.exchange.trees.trees import questions_of
 pytestmark = pytest.mark.integration
 
 
-class ArenaLog(Importer):
-    """Logs of a tool that there is not: a line has the model, the question, its answer and a judge's points."""
+def _example() -> type[Importer]:
+    """Return the importer that docs/extending.md shows: a line has the model, the question, its answer and points."""
+    page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
+    (found,) = (
+        text
+        for text in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        if "class ArenaLog" in text
+    )
+    names: dict[str, Any] = {}
+    exec(found, names)
+    importer: type[Importer] = names["ArenaLog"]
+    return importer
 
-    name = "arena"
-    title = "arena log"
-    what, plural = "arena log", "arena logs"
-    suffix = ".arena"
 
-    def entries(self, source: ImportSource, content: bytes) -> Iterator[Entry | Rejected]:  # noqa: ARG002
-        for number, line in enumerate(content.splitlines(), start=1):
-            try:
-                model, question, answer, points = line.decode().split(" | ")
-                verdict = ImportedVerdict("gpt-judge", float(points))
-            except ValueError as error:
-                yield Rejected.of(number, f"is no line of an arena: {error}", line)
-            else:
-                part = RunPart(model, "arena", "tengu")
-                sample = ImportedSample(0, answer, verdicts=[verdict])
-                yield Entry(number, part, question, [sample], question=question, value=line.decode())
+ArenaLog = _example()
 
 
 @pytest.fixture
