@@ -114,7 +114,7 @@ class Strategy(ABC):
     name: ClassVar[str]
     version: ClassVar[int] = 1
     file_sha256: ClassVar[str | None] = None
-    """Of a plugin's own file, whose every change may be one of what it does; None for the project's."""
+    """Hash of a plugin's own file, whose every change may be one of what it does; None for the project's."""
     minimum: ClassVar[int]
     templates: ClassVar[tuple[str, ...]] = ()
 

@@ -55,14 +55,14 @@ _INSTANCE_CONFIGS = {
     "database": _HEAD + _MONITORING + _POOLS + _DATABASE,
     "cluster": _HEAD + _CLUSTER + _DATABASE,
 }
-"""What is written as `dagster.yaml`; a password is only in the environment."""
+"""Contents of `dagster.yaml`; a password is only in the environment."""
 _OF_COMMANDS = {
     "compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 }
-"""What commands print is on their terminal. Dagster would copy it by four more processes, which Ctrl-C ends noisily."""
+"""Settings for commands: Dagster would copy their output by four more processes, which Ctrl-C ends noisily."""
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 PROCESS_TAG = "shaberi/process"
-"""Of runs that a command makes, its process; where there is a database, they have a `LEASE_TAG` instead."""
+"""Tag of a command's runs with its process; where there is a database, they have a `LEASE_TAG` instead."""
 _UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,

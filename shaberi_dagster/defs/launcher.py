@@ -39,7 +39,7 @@ CELERY_SETTINGS: dict[str, Any] = {
     "worker_max_tasks_per_child": 1,  # memory, caches and the call engine end with the run
     "worker_send_task_events": False,
 }
-"""What launcher and workers agree on."""
+"""Settings that launcher and workers agree on."""
 _PATIENCE_SECONDS = 600.0
 _logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812
 
 LEASE_TAG = "shaberi/lease"
-"""Of runs that a command makes, its process: the run is at work as long as that has the lease."""
+"""Tag of a command's runs with its process: the run is at work as long as that has the lease."""
 _LOCK = "dagster run"
 _LOOK_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
 _logger = logging.getLogger(__name__)

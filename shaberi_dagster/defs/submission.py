@@ -50,9 +50,9 @@ _STATES = {
     dg.DagsterRunStatus.CANCELING: "is being canceled",
 }
 _RESUMED = "Launching a new run worker"
-"""How the daemon's event begins when a run goes on on another worker."""
+"""Beginning of the daemon's event when a run goes on on another worker."""
 _OF_DAGSTER = " did not yield or return expected outputs "
-"""What Dagster itself tells of a metric that is compared with no baseline."""
+"""Dagster's own sentence about a metric that is compared with no baseline."""
 # Dagster warns of each try to connect; who looks on is told once.
 logging.getLogger().addFilter(lambda record: not str(record.msg).startswith("Retrying failed database connection"))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 MOST_RAW_BYTES = 1 << 20
-"""How much is kept of a part that cannot become a row."""
+"""Characters kept of a part that cannot become a row."""
 
 
 @dataclass(frozen=True, slots=True)

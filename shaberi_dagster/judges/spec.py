@@ -31,7 +31,7 @@ class JudgeSpec(Frozen):
     max_tokens: int
     score_rounding: Rounding
     rounds: dict[str, int] = {}  # noqa: RUF012  (pydantic copies it)
-    """How often each benchmark was judged anew (`--rejudge`); missing is 0."""
+    """Number of times each benchmark was judged anew (`--rejudge`); missing is 0."""
 
     @property
     def name(self) -> str:

@@ -59,8 +59,8 @@ class Limiter:
     """
 
     spares_the_server = False
-    """Whether a server that rejects everything is asked no more than about once a second; where not, each call that is
-    rejected again has to wait longer."""
+    """True where a server that rejects everything is asked at most about once a second; elsewhere each call that is
+    rejected again waits longer."""
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

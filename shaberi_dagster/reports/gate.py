@@ -35,11 +35,11 @@ from shaberi_dagster.util.checks import Check
 Result = Literal["passed", "failed", "inconclusive"]
 POOLED = "all datasets"
 LEAST_COMPARED = 0.9
-"""Of the baseline's questions, for a gate that passes."""
+"""Least share of the baseline's questions for a gate that passes."""
 MOST_FAILED = 0.05
-"""Of a side's questions: with more failed calls a gate has no verdict."""
+"""Share of a side's questions: with more failed calls a gate has no verdict."""
 MOST_FAILED_OF_DATASET = 0.1
-"""Of a side's questions of one dataset: it has fewer questions, and one failed call is a larger share of them."""
+"""Share of a side's questions of one dataset: it has fewer questions, and one failed call is a larger share of them."""
 _CELL = ["benchmark", "strategy"]
 _KEY = [*_CELL, "question_id"]
 _FAILED = pl.col("status").is_in(["error", "skipped", "missing"]) & pl.col("error_class").ne_missing("no_score")

@@ -21,7 +21,7 @@ SORTS = ("position", "score", "difference", "disagreement")
 PAGE = 100
 """So many questions are read at once."""
 _BLOCK = 20
-"""Of so many questions all texts are in memory at once."""
+"""Number of questions whose texts are in memory at once."""
 _NAMES = ("benchmark", "judge", "category", "sort")
 _NAMED = re.compile(rf"({'|'.join(_NAMES)}):(\S+)")
 _BOUND = re.compile(r"score([<>])([\d.]+)")

@@ -14,7 +14,7 @@ from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.standings import Ranking, Standing, with_ties
 
 LINES = 50
-"""Of a page."""
+"""Number of lines of a page."""
 _Lines = tuple[Ranking, Sequence[tuple[int, Standing]]]
 """A ranking, and the lines of it that are on a page, each with its rank."""
 

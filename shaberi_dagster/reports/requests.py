@@ -24,7 +24,7 @@ POLICIES = {
 OBJECT_SCORES = ("none", "recovered")
 OVER = ("questions", "categories")
 BY = ("model", "judge", "run")
-"""What has a line in tables of scores."""
+"""Kinds of lines in tables of scores."""
 
 Models = Annotated[
     Sequence[str],

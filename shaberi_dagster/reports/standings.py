@@ -35,7 +35,7 @@ else:
 _COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale")
 _MOST_NAMES = 3
 _Cell = tuple[str, str, str | None, str | None]
-"""What was asked, who judged it, with which prompt, under which settings of passes."""
+"""Key of comparable scores: questions, judge, judge's prompt, settings of passes."""
 
 
 @dataclass(frozen=True)

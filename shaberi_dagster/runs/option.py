@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Group = Literal["what", "how", "budget", "with --html", "advanced", "as the original"]
-"""Where the help lists an option; the last two only in its long form."""
+"""Section of the help that lists an option; the last two only in its long form."""
 Known = Literal["benchmarks", "strategies", "passes", "queries", "judges", "models", "runs"]
 """Kinds of names that a shell can complete."""
 

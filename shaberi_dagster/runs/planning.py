@@ -45,7 +45,7 @@ _OF_ANSWERS = (
     *("temperature", "max_tokens", "frequency_penalty", "samples", "sample_models", "single"),
     *("sample", "sample_seed", "limit", "questions", "question_sets"),
 )
-"""What a request can say of answers and questions."""
+"""Fields of a request about answers and questions."""
 
 
 class _AskedJudge(NamedTuple):

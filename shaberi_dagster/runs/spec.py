@@ -306,7 +306,7 @@ class BenchmarkSpec(Frozen):
     temperature: Annotated[float | None, IDENTITY]
     max_tokens: Annotated[int | None, IDENTITY]
     frequency_penalty: Annotated[float | None, IDENTITY]
-    """How its answers were asked for; None where that is not known, as in imported runs."""
+    """Parameters of its answers; None where they are not known, as in imported runs."""
     sample: Annotated[SampleSpec | None, IDENTITY] = None
     """None when its set was taken as it is."""
     samples: Annotated[int, IDENTITY] = 1
@@ -319,7 +319,7 @@ class BenchmarkSpec(Frozen):
     """Names; rules before those that leave to a model what the rule cannot tell."""
     # Left out of JSON for the project's own benchmarks.
     entry: Annotated[PluginEntry | None, MOVES, Field(exclude_if=lambda entry: entry is None)] = None
-    """What a plugin's benchmark is."""
+    """Definition of a plugin's benchmark."""
     # The rest is left out of JSON where nothing was imported.
     imported_judges: Annotated[tuple[str, ...], IDENTITY, Field(exclude_if=lambda names: not names)] = ()
     """Whose judgements were imported; `judges` are those that the run has here."""
@@ -328,7 +328,7 @@ class BenchmarkSpec(Frozen):
     question_texts: Annotated[
         Literal["known", "some known", "unknown"], IDENTITY, Field(exclude_if=lambda texts: texts == "known")
     ] = "known"
-    """Whether the texts of its questions are known; where they are not, nobody can judge its answers."""
+    """False where the texts of its questions are unknown: nobody can judge its answers."""
     asked: Annotated[tuple[str, ...] | None, Field(exclude_if=lambda asked: asked is None)] = None
     """Identities of the questions that a decision has asked so far; None: the run is none of a decision."""
 
@@ -366,10 +366,10 @@ class PassSpec(Frozen):
     config: dict[str, JsonValue]
     version: Annotated[str, Field(exclude_if=lambda version: version == "1")] = "1"
     endpoint: Endpoint | None = None
-    """Of the model that it asks; None when it asks none."""
+    """Endpoint of the model that it asks; None when it asks none."""
     # Left out of JSON for the project's own passes.
     config_hash: Annotated[str | None, Field(exclude_if=lambda config_hash: config_hash is None)] = None
-    """What a plugin's pass is known by in `pass_outputs`, kept with the run for when its file is gone."""
+    """Hash by which `pass_outputs` knows a plugin's pass, kept with the run for when its file is gone."""
 
     def __eq__(self, other: object) -> bool:
         """Compare all but `config_hash`, which follows from the rest and the plugin, and which older specs lack."""
@@ -439,7 +439,7 @@ class RunSpec(Frozen):
     model: Annotated[str, IDENTITY]
     run_tag: Annotated[str, IDENTITY]
     endpoint: Annotated[Endpoint | None, MOVES]
-    """Where the model is served; None when that is not known."""
+    """Endpoint that serves the model; None when unknown."""
     benchmarks: Annotated[dict[str, BenchmarkSpec], GROWS]
     judges: Annotated[tuple[JudgeSpec, ...], GROWS]
     """Models that judge, or decide what a rule cannot tell; which of them a benchmark has, it says itself."""
@@ -452,7 +452,7 @@ class RunSpec(Frozen):
     limit: Annotated[int | None, Grows(_wider)] = None
     # Left out of JSON when there are none.
     plugins: Annotated[tuple[PluginSpec, ...], Field(exclude_if=lambda plugins: not plugins)] = ()
-    """What it uses of plugin folders."""
+    """Plugin files that it uses."""
 
     @classmethod
     def read(cls, stored: str | Mapping[str, Any]) -> "RunSpec":

@@ -40,7 +40,7 @@ from shaberi_dagster.util.progress import StageProgress
 UNMADE = "unmade"
 """Status of a row that a dry run knows to be missing; no stored row has it."""
 RUN_COLUMNS = ("run_id", "model", "run_tag")
-"""What every row of a run has."""
+"""Columns of every row of a run."""
 # Many more workers than any endpoint's limit: neither those that back off nor the queue of a slow endpoint may keep a
 # fast one waiting.
 _FEWEST_WORKERS, _WORKERS_PER_SLOT = 256, 4

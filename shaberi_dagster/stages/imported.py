@@ -33,10 +33,10 @@ REMADE = (PassOutputs.name, Scores.name, Metrics.name)
 _SPEC = pl.col("spec").str
 _ORIGIN, _KIND = _SPEC.json_path_match("$.origin"), _SPEC.json_path_match("$.kind")  # what today's and older specs have
 IS_IMPORTED = (_ORIGIN == "imported").fill_null(value=False) | (_KIND == "legacy").fill_null(value=False)
-"""Whether a row of `runs` was imported."""
+"""Condition for an imported row of `runs`."""
 _OF_CACHES = _SPEC.json_path_match("$.imported.form").is_not_null() | _SPEC.json_path_match("$.system").is_not_null()
 OF_TREE = IS_IMPORTED & ~_OF_CACHES
-"""Whether a row of `runs` was imported from a legacy tree."""
+"""Condition for a row of `runs` imported from a legacy tree."""
 
 
 def imported_among(run_ids: Sequence[str], lake: Lake) -> list[str]:

@@ -34,7 +34,7 @@ from shaberi_dagster.util.progress import StageProgress
 _NO_CALL = CallRange(0, 0)
 _SLIM = (*judged_texts.KEY, "answer_hash", "status", "answer_state")
 _FOUND = ("status", "error_class", "score", "score_source")
-"""What an output says, as far as the parser understands it."""
+"""Columns read from a judge's output by the parser."""
 
 
 @dataclass(frozen=True, kw_only=True)

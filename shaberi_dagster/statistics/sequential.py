@@ -22,21 +22,21 @@ LEAST_ASKED = 16
 _USUAL_SCALE = 2.0
 """Variance of the difference of two models that have nothing to do with each other, in units of the history's."""
 _USUAL_COUNTS = 8
-"""As many questions of a pair does that count as: from few of them its own scale may look much too small."""
+"""Number of questions of a pair that the usual variance counts as: from a few its own may look much too small."""
 AUDIT_SHARE = 0.1
 """Share of the questions that are drawn at random, whatever the history finds telling."""
 _FAVOURED = 0.5
 """Each step chooses among this share of the open questions, drawn at random: the order is another with each seed at
 little loss (stochastic greedy: Mirzasoleiman et al. 2015, AAAI)."""
 _EQUAL_REACH = 1.5
-"""How much wider the interval is that has to be within the margin: most pairs that are wrongly called equal are just
+"""Width, in intervals, of what has to be within the margin: most pairs that are wrongly called equal are just
 outside of it, which the classes of the replay see too rarely to calibrate a constant of its own."""
 _AUDIT_LIMIT = 3.3
 """Standard errors by which audit draws may speak against an estimate before it is not believed (p 0.001)."""
 _BETS = np.geomspace(0.1, 1.5, 5)
 """Stakes in units of 1 / the largest difference: a mixture of them finds the one that a pair asks for."""
 _LARGEST_STAKE = 0.9
-"""Of what could be lost: no bet may lose everything."""
+"""Largest share of what could be lost: no bet may lose everything."""
 _REFUTED = 50.0
 """Log capital against a mean that the questions left cannot reach any more."""
 _TINY = 1e-12

@@ -14,7 +14,7 @@ from shaberi_dagster.errors import ConfigurationError
 _SAFE = frozenset(string.ascii_letters + string.digits + "._-")
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 FURTHER_ANSWERS = r"-gen\d+$"
-"""How the tags of runs end that have further imported answers of a model in the same tree."""
+"""End of the tags of runs with further imported answers of a model in the same tree."""
 _MAX_NAME = 200  # of the safe name; a file system takes 255 bytes
 
 

@@ -13,7 +13,7 @@ from shaberi_dagster.util.permissions import make_folder
 from shaberi_dagster.util.ports import free_ports
 
 BUCKET = "lake"
-"""Where a cluster's own store has its lake."""
+"""Place of the lake in a cluster's own store."""
 _START_SECONDS = 60.0
 _LOOK_SECONDS = 0.5
 

@@ -67,7 +67,7 @@ _COLUMNS = {
 }
 """All that a manifest is made of, beside the run's row: no text of a question, an answer, an output or a call."""
 SUPERSEDED = pl.col("superseded").fill_null(value=False)
-"""Whether a newer judgement has replaced one."""
+"""Condition for a judgement that a newer one has replaced."""
 
 Document = dict[str, Any]
 
@@ -260,7 +260,7 @@ def _model(records: Records, settings: Mapping[str, Document], environment: Mapp
 
 
 _Tally = Counter[tuple[str, str | None]]
-"""How many rows there are by status and class of failure."""
+"""Number of rows by status and class of failure."""
 
 
 def _tallies(rows: pl.DataFrame, *by: str) -> defaultdict[tuple[str, ...], _Tally]:
@@ -537,7 +537,7 @@ _USED = {
     "last_day": pl.col("created_at").filter(_answered).max().dt.date(),
     "price_sources": pl.col("price_source").filter(_answered).drop_nulls().unique(),
 }
-"""What is summed over calls; all but their number over those that were answered."""
+"""Sums over calls; all but their number over those that were answered."""
 _SUMMED = {
     **{name: pl.col(name).sum() for name in _USED},
     "first_day": pl.col("first_day").min(),

@@ -99,7 +99,7 @@ _ORDER = (
     *("benchmark", "judge", "pass", "pass_config_hash", "pipeline", "strategy"),
     *("position", "question_id", "sample_index"),
 )
-"""What lines are sorted by, as far as there is such a column."""
+"""Columns that lines are sorted by, as far as they exist."""
 _UNKNOWN = (None, None, None)  # position, category and text of a question that the lake has not
 _PLACE = ("benchmark", "question_id", "sample_index", "strategy")
 

@@ -527,6 +527,6 @@ def _note(what: str, lines: Sequence[int]) -> Note:
 
 
 _IMPORTED = ("answers", "judgements", "repeats", "runs", "files")
-"""What is read of imported trees, from the statements `v1_imported_NAME`."""
+"""Data read of imported trees, by the statements `v1_imported_NAME`."""
 _FILE = ["source", "model", "judge", "sha256"]
 _OF_CONTENT = ("row_columns", "column_lines", "lines", "blank", "quarantined")

@@ -33,13 +33,13 @@ _ANSWERS_DEPTH = 2  # model_answers/{dataset}/{model}.json
 _JUDGEMENTS_DEPTH = 3  # judgements/{judge}/{dataset}/{model}.json
 _NOT_READ = frozenset({".git"})
 CONTENT = ("model", "kind", "judge", "sha256")
-"""What tells contents apart; `judge` is null for answers."""
+"""Columns that tell contents apart; `judge` is null for answers."""
 VERSION_CONTROL = "version control, not read"
 """The reason of what is left out on purpose."""
 
 
 UNREADABLE = (OSError, EOFError, zlib.error)
-"""What reading a file can raise."""
+"""Errors that reading a file can raise."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ _ROWS = pl.Schema(
     dict.fromkeys((*_PLACE, *_OUTCOME), pl.String())
     | {"source_line": pl.Int64(), "superseded": pl.Boolean(), "out_of_scale": pl.Boolean()}
 )
-"""Where rows come from, and what became of them; answers have no judge."""
+"""Schema of rows with their origin and what became of them; answers have no judge."""
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class PageAddress:
 
 
 DEFAULT_PORT = 8321
-"""Where `shaberi view` listens unless it is told otherwise."""
+"""Port of `shaberi view` by default."""
 _KEPT = ("judge", "passes")
 
 

@@ -35,7 +35,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""What a page may load: our own script and style sheet, nothing else."""
+"""Content security policy: a page loads our own script and style sheet, nothing else."""
 _HEADERS = {"Content-Security-Policy": POLICY, "Cache-Control": "no-store"}
 _MOST_KEPT = 64
 _LONGEST_AHEAD_SECONDS = 1.0
