@@ -210,7 +210,7 @@ PLACED = pl.Schema(
     dict.fromkeys((*CONTENT, "source", "run_id", "run_tag", "benchmark", "question_set"), pl.String())
     | dict.fromkeys(("generation", "rank"), pl.Int64())
 )
-"""Runs that files' rows of a benchmark belong to: content, source, run_id, run_tag, benchmark, question_set (the run's),
+"""Run that a file's rows of a benchmark belong to: content, source, run_id, run_tag, benchmark, question_set (its own),
 generation (which of the source's runs of the model), rank (order of the files, the first one stands)."""
 
 
