@@ -1,5 +1,6 @@
 """Which tests can run here, and the fixtures that all of them share."""
 
+import atexit
 import gc
 import os
 import shutil
@@ -110,11 +111,17 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-def workspace(settings: Settings) -> "Workspace":
-    """An empty lake, the project's prompts, and an environment without keys."""
+def workspace(settings: Settings) -> "Iterator[Workspace]":
+    """An empty lake, the project's prompts, and an environment without keys, of which no later test's engine reads."""
     from shaberi_dagster.exchange.installation import Installation
+    from shaberi_dagster.runs.workspace import _threads
 
-    return Installation(settings, environment={})
+    own = Installation(settings, environment={})
+    yield own
+    thread = _threads.get(os.getpid())
+    if thread and thread.engine._environment is own.environment:
+        atexit.unregister(_threads.pop(os.getpid()).close)
+        thread.close()
 
 
 @pytest.fixture

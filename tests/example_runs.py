@@ -33,7 +33,7 @@ def own_engine(environment: Mapping[str, str]) -> Iterator[None]:
     thread = EngineThread(environment)
     thread.engine = Engine(environment, retry=RetrySettings(transient_attempts=2, first_delay_seconds=0.01))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(workspace_module, "_threads", {os.getpid(): [thread]})
+        patch.setattr(workspace_module, "_threads", {os.getpid(): thread})
         try:
             yield
         finally:

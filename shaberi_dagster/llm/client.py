@@ -17,13 +17,14 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHt
 
 from shaberi_dagster.errors import EndpointError
 from shaberi_dagster.journal.records import ErrorClass
+from shaberi_dagster.llm.providers.base import Provider
+from shaberi_dagster.llm.providers.registry import DEFAULT_PROVIDER, PROVIDERS
 from shaberi_dagster.llm.reply import (
     ErrorDetails,
     MalformedReplyError,
     ReceivedReply,
     decoded,
     error_details,
-    parsed,
     without_surrogates,
 )
 from shaberi_dagster.llm.stopping import UNKNOWN_MODEL
@@ -87,13 +88,14 @@ class CallFailure(Exception):  # noqa: N818 - an outcome that is classified, not
 
 
 class ChatClient:
-    """Calls one OpenAI-compatible endpoint, without retries.
+    """Calls one endpoint, without retries.
 
     Args:
         base_url: The address up to and including `/v1`.
-        key: Sent as bearer token, None to send none.
+        key: The API key, None to send none.
         headers: Further headers.
         settings: Timeouts and limits.
+        provider: The form of its calls; OpenAI's chat form by default.
     """
 
     def __init__(
@@ -102,7 +104,9 @@ class ChatClient:
         key: str | None = None,
         headers: Mapping[str, str] | None = None,
         settings: ClientSettings | None = None,
+        provider: Provider | None = None,
     ) -> None:
+        self._provider = provider or PROVIDERS.use(DEFAULT_PROVIDER)()
         self._base_url, self._key, self._settings = base_url, key, settings or ClientSettings()
         seconds = httpx2.Timeout(self._settings.read_seconds, connect=self._settings.connect_seconds, pool=None)
         http = DefaultAioHttpClient(
@@ -115,8 +119,7 @@ class ChatClient:
         )
         # Identity: a compressed reply could be of any size when unpacked.
         own = {"Accept-Encoding": "identity", **(headers or {})}
-        if key:
-            own["Authorization"] = f"Bearer {key}"
+        own |= self._provider.headers(key) if key else {}
         self._sdk = AsyncOpenAI(
             base_url=base_url,
             api_key=key or "unused",  # left out below; without one the SDK would look in os.environ
@@ -126,30 +129,31 @@ class ChatClient:
             default_headers=own,
         )
         self._probed: set[str] = set()
-        self._options: RequestOptions = {} if key else {"headers": {"Authorization": Omit()}}
+        self._options: RequestOptions = {} if "Authorization" in own else {"headers": {"Authorization": Omit()}}
         self._soon: RequestOptions = {**self._options, "timeout": self._settings.check_seconds}
         # The SDK found these, and OPENAI_CUSTOM_HEADERS, in os.environ and would send them to any server.
         self._sdk.organization = self._sdk.project = None
         self._sdk._custom_headers = own  # noqa: SLF001  (no other way)
 
-    async def send(self, body: Mapping[str, Any]) -> ReceivedReply:
+    async def send(self, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> ReceivedReply:
         """Make one attempt.
 
         Args:
             body: The request, as from `endpoints.request_body`.
+            headers: Further ones, of this request.
 
         Raises:
             CallFailure: There is no reply.
         """
         try:
             response = await self._sdk.post(
-                "/chat/completions", body=dict(body), cast_to=httpx2.Response, options=self._options
+                self._provider.path, body=dict(body), cast_to=httpx2.Response, options=self._with(headers)
             )
             document = decoded(response.content)
-            if "error" in document and not document.get("choices"):
+            if document.get("error") and not document.get("choices"):
                 details = error_details(document)  # from a proxy, whose own status is 200
                 raise self._failure(details.status or HTTPStatus.BAD_GATEWAY, details, response.headers)
-            return self._without_key(parsed(document))
+            return self._without_key(self._provider.reply(document))
         except APIStatusError as error:
             raise self._status_failure(error) from None
         except (MalformedReplyError, _RefusedReplyError) as error:
@@ -204,10 +208,10 @@ class ChatClient:
         Raises:
             EndpointError: It has no such path or model, or refuses us.
         """
-        body = {"model": model, "messages": [], "max_tokens": 1}  # a server that goes on all the same is soon done
+        body = self._provider.body(model, (), {"max_tokens": 1})  # a server that goes on all the same is soon done
         with suppress(_RefusedReplyError, *_CONNECTION_ERRORS):
             try:
-                await self._sdk.post("/chat/completions", body=body, cast_to=httpx2.Response, options=self._soon)
+                await self._sdk.post(self._provider.path, body=body, cast_to=httpx2.Response, options=self._soon)
             except APIStatusError as error:
                 failure = self._status_failure(error)
                 if failure.error_class == "authentication":
@@ -216,6 +220,11 @@ class ChatClient:
                 if error.status_code in _NOT_THERE or is_unknown:
                     said = failure.message.rstrip(".") if near else failure.message
                     raise EndpointError(f"endpoint {self._base_url} takes no calls of {model}: {said}{near}") from None
+
+    def _with(self, headers: Mapping[str, str] | None) -> RequestOptions:
+        if not headers:
+            return self._options
+        return {**self._options, "headers": {**self._options.get("headers", {}), **headers}}
 
     async def close(self) -> None:
         """Close all connections."""

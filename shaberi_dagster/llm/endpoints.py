@@ -4,6 +4,7 @@ Each is a YAML file: ours are in `known_endpoints/`, others in plugin folders, w
 by the user wins: it is the entry with that address, else `custom`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
@@ -17,6 +18,8 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import check_embedded_model
 from shaberi_dagster.llm.keys import VARIABLE, Address, Pair, how_to_bind, key_hosts, pairs_named
 from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
+from shaberi_dagster.llm.providers.base import Provider
+from shaberi_dagster.llm.providers.registry import DEFAULT_PROVIDER, PROVIDERS
 from shaberi_dagster.llm.request import ChatRequest, Endpoint
 from shaberi_dagster.llm.types import Sampling, ScoreLine
 from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile, read_yaml
@@ -25,6 +28,11 @@ from shaberi_dagster.util.models import Frozen
 EMBEDDED_URL = "embedded:"
 CUSTOM = "custom"
 """Name of an endpoint that the table does not know: the user gave its address."""
+THINKING = "thinking"
+"""The switch of thinking, `on` or `off`, which each server has another form of."""
+EXTRA_BODY, EXTRA_HEADERS = "extra_body", "extra_headers"
+"""Parameters that are fields of the body, and headers, as they are."""
+_SECRET_HEADER = re.compile(r"(?i)authorization|cookie|key|token|secret|password")
 _EMBEDDED = "embedded"
 _OWN = (_EMBEDDED, "openai", "gemini", CUSTOM)
 
@@ -36,6 +44,9 @@ class _Rule(Frozen):
         models: Patterns of models' names.
         max_tokens: Name of the parameter that limits completion tokens.
         drop: Parameters that are never sent.
+        rename: Other names that parameters have there.
+        instead: Parameters that are sent in the place of a value of one: for `thinking` of `on` and of `off`.
+        limits: The least and the greatest value of parameters; null is no bound.
         last_line: Name of the parameter that takes a grammar (llama.cpp's GBNF) for the last line.
         json_schema: Whether `response_format` may hold a JSON Schema of the output.
     """
@@ -43,8 +54,20 @@ class _Rule(Frozen):
     models: tuple[str, ...]
     max_tokens: str | None = None
     drop: frozenset[str] = frozenset()
+    rename: dict[str, str] = Field(default_factory=dict)
+    instead: dict[str, dict[str, dict[str, Any]]] = Field(default_factory=dict)
+    limits: dict[str, tuple[float | None, float | None]] = Field(default_factory=dict)
     last_line: str | None = None
     json_schema: bool = False
+
+    def sent(self, name: str, value: Any) -> dict[str, Any] | None:
+        """Return what stands for a parameter in a call; None when it is left out."""
+        if name in self.drop:
+            return None
+        if isinstance(value, str) and name in (THINKING, *self.instead):
+            return self.instead.get(name, {}).get(value, None if name == THINKING else {name: value})
+        renamed = self.rename | ({"max_tokens": self.max_tokens} if self.max_tokens else {})
+        return {renamed.get(name, name): value}
 
 
 class _Entry(Frozen):
@@ -52,6 +75,7 @@ class _Entry(Frozen):
 
     Attributes:
         base_url: Address up to what stands for `/v1`; `embedded:` is the in-process server.
+        provider: The form of its calls.
         api_key: Environment variable with the key.
         key_required: Whether a call without the key is refused.
         headers: Other headers and the environment variables that they are read from, sent when set.
@@ -63,6 +87,7 @@ class _Entry(Frozen):
     """
 
     base_url: str | None = None
+    provider: str = DEFAULT_PROVIDER
     api_key: str | None = None
     key_required: bool = True
     headers: dict[str, str] = Field(default_factory=dict)
@@ -275,36 +300,84 @@ def extra_headers(endpoint: Endpoint, environment: Mapping[str, str]) -> dict[st
     return {header: environment[variable] for header, variable in wanted.items() if environment.get(variable)}
 
 
+def provider_of(endpoint: Endpoint) -> Provider:
+    """Return the form of an endpoint's calls.
+
+    Raises:
+        ConfigurationError: There is no such provider, or its file cannot be used.
+    """
+    return PROVIDERS.use(ENDPOINTS.use(endpoint.name).provider)()
+
+
 def request_body(request: ChatRequest) -> dict[str, Any]:
     """The JSON body of the call, with the parameters that its endpoint and model take."""
-    rule = _rule(request.endpoint.name, request.model)
-    sampling = request.sampling
-    body: dict[str, Any] = {
-        "model": request.model,
-        "messages": [{"role": message.role, "content": message.content} for message in request.messages],
-    }
-    for name, value in _parameters(sampling).items():
-        if name not in rule.drop:
-            body[rule.max_tokens or name if name == "max_tokens" else name] = value
+    rule, sampling = _rule(request.endpoint.name, request.model), request.sampling
+    parameters = _sent(rule, sampling)
     if sampling.last_line is not None and rule.last_line is not None:
-        body[rule.last_line] = _grammar(sampling.last_line)
+        parameters[rule.last_line] = _grammar(sampling.last_line)
     if sampling.json_schema is not None and rule.json_schema:
         schema = {"name": "reply", "strict": True, "schema": orjson.loads(sampling.json_schema)}
-        body["response_format"] = {"type": "json_schema", "json_schema": schema}
-    return body
+        parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
+    apart: dict[str, dict[str, Any]] = {name: parameters.pop(name, {}) for name in (EXTRA_HEADERS, EXTRA_BODY)}
+    body = provider_of(request.endpoint).body(request.model, request.messages, parameters)
+    return body | apart[EXTRA_BODY]
+
+
+def request_headers(request: ChatRequest) -> dict[str, str]:
+    """The headers of the call beyond those of its endpoint."""
+    headers: dict[str, str] = _parameters(request.sampling).get(EXTRA_HEADERS, {})
+    return headers
 
 
 def not_sent(endpoint: Endpoint, model: str, sampling: Sampling) -> list[str]:
     """Return the parameters that are asked for and that calls of a model leave out."""
-    return [name for name in _parameters(sampling) if name in _rule(endpoint.name, model).drop]
+    rule = _rule(endpoint.name, model)
+    left_out = [name for name, value in _parameters(sampling).items() if rule.sent(name, value) is None]
+    return [*left_out, *provider_of(endpoint).not_sent(_sent(rule, sampling))]
 
 
-def _parameters(sampling: Sampling) -> dict[str, float]:
+def check_parameters(endpoint: Endpoint, model: str, sampling: Sampling) -> None:
+    """Refuse parameters that a model cannot be asked with.
+
+    Raises:
+        ConfigurationError: A value is beyond what the endpoint's entry allows, or a header may hold a secret.
+    """
+    asked = _parameters(sampling)
+    for name, (low, high) in _rule(endpoint.name, model).limits.items():
+        value = asked.get(name)
+        if not isinstance(value, int | float):
+            continue
+        if (low is not None and value < low) or (high is not None and value > high):
+            ends = (("least", low), ("most", high))
+            bounds = " and ".join(f"at {end} {bound:g}" for end, bound in ends if bound is not None)
+            raise ConfigurationError(f"{name} of {model} at {endpoint.name} is {bounds}, not {value:g}")
+    headers = asked.get(EXTRA_HEADERS, {})
+    if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+        raise ConfigurationError(f"{EXTRA_HEADERS} must map names of headers to texts")
+    if secret := next(filter(_SECRET_HEADER.search, headers), None):
+        raise ConfigurationError(
+            f"the header {secret} may hold a secret, which is never stored: name its environment variable under "
+            "`headers` in an endpoint file (docs/extending.md)"
+        )
+    if not isinstance(asked.get(EXTRA_BODY, {}), dict):
+        raise ConfigurationError(f"{EXTRA_BODY} must map fields of the request's body to values")
+
+
+def _sent(rule: _Rule, sampling: Sampling) -> dict[str, Any]:
+    """Map the names that a server has for the parameters of a call to their values."""
+    sent: dict[str, Any] = {}
+    for name, value in _parameters(sampling).items():
+        sent |= rule.sent(name, value) or {}
+    return sent
+
+
+def _parameters(sampling: Sampling) -> dict[str, Any]:
     """Map the names of the parameters that are asked for to their values; a penalty of 0 is none."""
     asked = {
         "max_tokens": sampling.max_tokens,
         "temperature": sampling.temperature,
         "frequency_penalty": sampling.frequency_penalty or None,
+        **(orjson.loads(sampling.parameters) if sampling.parameters else {}),
     }
     return {name: value for name, value in asked.items() if value is not None}
 
@@ -313,12 +386,17 @@ def _parameters(sampling: Sampling) -> dict[str, float]:
 def _rule(endpoint: str, model: str) -> _Rule:
     """Combine all rules that match into one."""
     rules = [rule for rule in ENDPOINTS.use(endpoint).rules if _matches(model, rule.models)]
+    maps = ("rename", "instead", "limits")
+    merged: dict[str, Any] = {
+        name: dict(item for rule in rules for item in getattr(rule, name).items()) for name in maps
+    }
     return _Rule(
         models=(model,),
         max_tokens=next((rule.max_tokens for rule in reversed(rules) if rule.max_tokens), None),
         drop=frozenset().union(*(rule.drop for rule in rules)),
         last_line=next((rule.last_line for rule in reversed(rules) if rule.last_line), None),
         json_schema=any(rule.json_schema for rule in rules),
+        **merged,
     )
 
 

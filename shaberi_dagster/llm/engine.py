@@ -16,7 +16,14 @@ from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
 from shaberi_dagster.llm.embedded import SLOTS, start_embedded
-from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, extra_headers, request_body
+from shaberi_dagster.llm.endpoints import (
+    EMBEDDED_URL,
+    api_key,
+    extra_headers,
+    provider_of,
+    request_body,
+    request_headers,
+)
 from shaberi_dagster.llm.keys import Pair, pairs_named
 from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
 from shaberi_dagster.llm.reply import ReceivedReply
@@ -142,7 +149,7 @@ class Engine:
                 if base_url == EMBEDDED_URL:
                     base_url = await asyncio.to_thread(self._embedded, model)
                 headers = extra_headers(endpoint, self._environment)
-                self._clients[place] = ChatClient(base_url, key, headers, self._client_settings)
+                self._clients[place] = ChatClient(base_url, key, headers, self._client_settings, provider_of(endpoint))
             return self._clients[place]
 
 
@@ -160,7 +167,7 @@ class _Attempts:
     ) -> None:
         self._client, self._limiter, self._request, self._retry = client, limiter, request, retry
         self._budget, self._objection = budget, objection
-        self._body = request_body(request)
+        self._body, self._headers = request_body(request), request_headers(request)
         self._made = self._transient = self._rejections = 0
         self._latency = 0.0
         self._deadline: asyncio.Timeout | None = None
@@ -216,7 +223,7 @@ class _Attempts:
             self._made += 1
             started = time.monotonic()
             try:
-                reply = await client.send(self._body)
+                reply = await client.send(self._body, self._headers)
             finally:
                 self._latency = time.monotonic() - started
             outcome = "answered"

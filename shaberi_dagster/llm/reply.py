@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,7 +68,7 @@ def decoded(body: bytes) -> dict[str, Any]:
     return document
 
 
-def parsed(document: dict[str, Any]) -> ReceivedReply:
+def parsed(document: Mapping[str, Any]) -> ReceivedReply:
     """The first choice of a chat reply.
 
     Raises:
@@ -86,7 +87,7 @@ def parsed(document: dict[str, Any]) -> ReceivedReply:
             # What is of another type than the table's column could never be stored.
             reasoning=reasoning if isinstance(reasoning, str) else None,
             finish_reason=finish_reason if isinstance(finish_reason, str) else None,
-            usage=_usage(_object(document.get("usage"))),
+            usage=tokens_used(_object(document.get("usage"))),
             refusal=refusal,
             tool_calls=orjson.dumps(tool_calls).decode() if tool_calls else None,
         )
@@ -121,8 +122,8 @@ def _refusal(message: dict[str, Any]) -> str | None:
     return said if isinstance(said, str) and said else None
 
 
-def _usage(usage: dict[str, Any]) -> Usage:
-    """Read the tokens that a provider reports, in whichever of their forms.
+def tokens_used(usage: Mapping[str, Any]) -> Usage:
+    """Read the tokens that a server reports, in whichever variant of OpenAI's form.
 
     Most count reasoning among the completion tokens. Some count it beside them (xAI), or only in the total (Gemini):
     then the total, or more reasoning than completion, says so. Either way it is paid for as completion.

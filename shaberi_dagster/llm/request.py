@@ -14,7 +14,7 @@ from shaberi_dagster.util.identity import sha256_json
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An OpenAI-compatible server at which models are served; the key itself is never part of it.
+    """A server at which models are served; the key itself is never part of it.
 
     Attributes:
         name: `embedded`, `openai`, `gemini`, `custom` or a plugin's: the entry of the endpoint table.
@@ -77,8 +77,9 @@ class ChatRequest:
     def _hash_at(self, base_url: str) -> str:
         last_line = self.sampling.last_line
         sampling = vars(self.sampling) | {"last_line": last_line and vars(last_line)}
-        if self.sampling.json_schema is None:
-            del sampling["json_schema"]  # requests from before there were any have no other hash
+        for name in ("json_schema", "parameters"):
+            if sampling[name] is None:
+                del sampling[name]  # requests from before there were any have no other hash
         return sha256_json(
             {
                 "base_url": base_url,

@@ -40,6 +40,8 @@ class Sampling:
         last_line: What the last line of the output must be. Sent (as a grammar) only to endpoints that can
             enforce it; others are asked by the prompt alone.
         json_schema: JSON Schema of the whole output, as JSON. Sent likewise.
+        parameters: All others by name, as canonical JSON; None where none is set, so that hashes of requests from
+            before there were any stay the same.
     """
 
     temperature: float | None
@@ -47,6 +49,7 @@ class Sampling:
     frequency_penalty: float = 0.0
     last_line: ScoreLine | None = None
     json_schema: str | None = None
+    parameters: str | None = None
 
 
 class CallRange(NamedTuple):

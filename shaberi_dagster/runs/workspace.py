@@ -58,7 +58,7 @@ def reporting_to(reporter: Reporter) -> Iterator[None]:
 
 
 class EngineThread:
-    """An engine of the process on an event loop of its own.
+    """The process's one engine on an event loop of its own.
 
     Stages hand it coroutines and wait. Endpoints, their limiters and the embedded model so outlive a stage, and
     interrupts arrive in the waiting thread, where Dagster and Ctrl-C expect them, never inside a callback.
@@ -67,13 +67,11 @@ class EngineThread:
         environment: Where API keys are read from.
 
     Attributes:
-        environment: The same.
         engine: The engine; only to be used on its own loop, through `run`.
         announce: Told when a model was loaded.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self.environment = environment
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="llm-engine", daemon=True)
         self._thread.start()
@@ -237,19 +235,16 @@ class Workspace:
         return {row["request_hash"]: Call.from_record(row) for row in rows.iter_rows(named=True)}
 
     def engine_thread(self) -> EngineThread:
-        """The engine of this process that reads keys from this environment; it ends with the process."""
-        threads = _threads.setdefault(os.getpid(), [])  # a forked child must not use its parent's
-        thread = next((running for running in threads if running.environment == self.environment), None)
-        if thread is None:
-            thread = EngineThread(self.environment)
-            threads.append(thread)
-            atexit.register(thread.close)
-        thread.announce = self.reporter.note
-        thread.engine.limit_by(self.options.limiter_settings)
-        thread.engine.give_up_after(self.options.call_deadline)
-        return thread
+        """The engine of this process, started at first use; it ends with the process."""
+        pid = os.getpid()  # a forked child must not use its parent's thread
+        if pid not in _threads:
+            _threads[pid] = EngineThread(self.environment)
+            atexit.register(_threads[pid].close)
+        _threads[pid].announce = self.reporter.note
+        _threads[pid].engine.limit_by(self.options.limiter_settings)
+        _threads[pid].engine.give_up_after(self.options.call_deadline)
+        return _threads[pid]
 
 
-_threads: dict[int, list[EngineThread]] = {}
-"""Engines by process; a program's is one, unless it gives its workspaces environments of their own."""
+_threads: dict[int, EngineThread] = {}
 _budgets: dict[str, Budget] = {}

@@ -29,19 +29,12 @@ pytestmark = pytest.mark.integration
 
 _ROOT = Path(__file__).parents[2]
 _KEY = "sk-canary-7f3a9b2c1d"
-_ENVIRONMENT = {"SHABERI_API_KEY": _KEY, "SHABERI_KEY_HOSTS": "SHABERI_API_KEY=127.0.0.1"}
 
 
 @pytest.fixture(autouse=True)
 def engine() -> Iterator[None]:
-    with own_engine(_ENVIRONMENT):
+    with own_engine({"SHABERI_API_KEY": _KEY, "SHABERI_KEY_HOSTS": "SHABERI_API_KEY=127.0.0.1"}):
         yield
-
-
-@pytest.fixture
-def workspace(workspace: Workspace) -> Workspace:
-    """An empty lake, and an environment with a key."""
-    return replace(workspace, environment=_ENVIRONMENT)
 
 
 def _answer(spec: RunSpec, workspace: Workspace) -> pl.DataFrame:
