@@ -54,9 +54,9 @@ class RunEvals(CommandOptions):
         False
     )
     config: Annotated[Path | None, Field(description="A request in YAML; options override it"), Option("how")] = None
-    print_config: Annotated[bool, Field(description="Print the request in YAML; do nothing else"), Option("how")] = (
-        False
-    )
+    print_config: Annotated[
+        bool, Field(description="Print the request in YAML; do nothing else"), Option("advanced")
+    ] = False
     submit: Submit = False
     dry_run: Annotated[bool, Field(description="Show the plan and the calls it needs; make none"), Option("budget")] = (
         False

@@ -121,7 +121,11 @@ def run_in_process(wanted: Materialization, instance: dg.DagsterInstance) -> Non
 _LIMITER = ("limiter", "initial_concurrency", "min_concurrency", "max_concurrency", "limiter_cooldown")
 """Settings of commands: the launchpad has `concurrency`."""
 RunRequestConfig = config_class(
-    "RunRequestConfig", "What to evaluate, and how to make calls.", RunRequest, CallOptions, without=_LIMITER
+    "RunRequestConfig",
+    "What to evaluate, and how to make calls.",
+    RunRequest,
+    CallOptions,
+    without=(*_LIMITER, "settings"),
 )
 _NEW_RUN = "evaluate_new_run"
 _EXAMPLE = {

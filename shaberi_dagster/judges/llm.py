@@ -1,6 +1,7 @@
 """An LLM as a judge: it writes a judgement, and a parser finds its score; else a second call reads the score out."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from shaberi_dagster.benchmarks.questions import Question
@@ -9,9 +10,10 @@ from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges.base import Case, Judge
 from shaberi_dagster.judges.parse import ParsedScore, is_out_of_scale, parse_score
 from shaberi_dagster.judges.spec import JudgeSpec
+from shaberi_dagster.llm.parameters import with_system_prompt
 from shaberi_dagster.llm.request import CallMaker, ChatRequest
 from shaberi_dagster.llm.thinking import answer_of, split_thinking
-from shaberi_dagster.llm.types import CallRange, Message, Sampling, ScoreLine
+from shaberi_dagster.llm.types import CallRange, Message, ScoreLine
 from shaberi_dagster.prompts.library import (
     PromptLibrary,
     fallback_messages,
@@ -107,8 +109,8 @@ class LLMJudge(Judge):
         return ChatRequest(
             self._spec.endpoint,
             self._spec.model,
-            messages,
-            Sampling(self._spec.temperature, self._spec.max_tokens, last_line=score_line),
+            with_system_prompt(messages, self._spec.parameters),
+            replace(self._spec.sampling, last_line=score_line),
             replicate=f"round{self.round}" if self.round else "",
         )
 

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, JudgingDefaults
 from shaberi_dagster.llm.endpoints import default_max_tokens, places_of
+from shaberi_dagster.llm.parameters import sent
 from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.util.identity import sha256_json
 from shaberi_dagster.util.models import Frozen
 
@@ -30,6 +32,9 @@ class JudgeSpec(Frozen):
     temperature: float
     max_tokens: int
     score_rounding: Rounding
+    # Left out of JSON, and so of hashes, where none is set.
+    parameters: Annotated[dict[str, JsonValue], Field(exclude_if=lambda parameters: not parameters)] = {}  # noqa: RUF012  (pydantic copies it)
+    """All other parameters by name, the system prompt among them."""
     rounds: dict[str, int] = {}  # noqa: RUF012  (pydantic copies it)
     """Number of times each benchmark was judged anew (`--rejudge`); missing is 0."""
 
@@ -48,6 +53,11 @@ class JudgeSpec(Frozen):
         return [sha256_json(settings | {"endpoint": place}) for place in places_of(self.endpoint)]
 
     @property
+    def sampling(self) -> Sampling:
+        """Sampling parameters of its calls."""
+        return Sampling(self.temperature, self.max_tokens, parameters=sent(self.parameters))
+
+    @property
     def _settings(self) -> dict[str, Any]:
         return self.model_dump(exclude={"rounds", "endpoint"})
 
@@ -59,6 +69,7 @@ def judge_defaults(endpoint: Endpoint) -> dict[str, Any]:
         "temperature": sampling.temperature,
         "max_tokens": default_max_tokens(endpoint) or sampling.max_tokens,
         "score_rounding": "none",
+        "parameters": {},
     }
 
 

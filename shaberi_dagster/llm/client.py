@@ -27,7 +27,7 @@ from shaberi_dagster.llm.reply import (
     error_details,
     without_surrogates,
 )
-from shaberi_dagster.llm.stopping import UNKNOWN_MODEL
+from shaberi_dagster.llm.stopping import LEAVE_OUT, UNKNOWN_MODEL
 from shaberi_dagster.util.names import did_you_mean
 
 _MESSAGE_LENGTH = 300
@@ -45,6 +45,8 @@ _NOT_THERE = frozenset(
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY})
 # Sent as 429, but waiting does not help: the account behind the key is spent.
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+_UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
+_PARAMETER = re.compile(r"[\w.]{1,60}")
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _certificates = cache(httpx2.create_ssl_context)
 """Whom an endpoint's certificate is trusted from; read once, in 30 ms. SSL_CERT_FILE names others."""
@@ -246,6 +248,8 @@ class ChatClient:
 
     def _failure(self, status: int, details: ErrorDetails, headers: httpx2.Headers) -> CallFailure:
         message = self._line(f"HTTP {status}: {details.message}")
+        if details.codes & _UNSUPPORTED and (name := _PARAMETER.fullmatch(details.parameter)):
+            message = f"{message} - {LEAVE_OUT.format(name=name[0])}"
         return CallFailure(_error_class(status, details), message, _retry_after(headers))
 
     def _line(self, text: str) -> str:

@@ -367,7 +367,9 @@ def _sent(rule: _Rule, sampling: Sampling) -> dict[str, Any]:
     """Map the names that a server has for the parameters of a call to their values."""
     sent: dict[str, Any] = {}
     for name, value in _parameters(sampling).items():
-        sent |= rule.sent(name, value) or {}
+        for field, content in (rule.sent(name, value) or {}).items():
+            both = isinstance(content, dict) and isinstance(sent.get(field), dict)
+            sent[field] = sent[field] | content if both else content
     return sent
 
 

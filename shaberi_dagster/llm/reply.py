@@ -39,10 +39,12 @@ class ErrorDetails:
     Attributes:
         message: Its words, in as many lines as they come.
         codes: Its codes and types as text, such as `insufficient_quota` or `429`.
+        parameter: The parameter of the request that it is about; "" where it names none.
     """
 
     message: str
     codes: frozenset[str] = frozenset()
+    parameter: str = ""
 
     @property
     def status(self) -> int | None:
@@ -104,7 +106,8 @@ def error_details(body: object) -> ErrorDetails:
     if not isinstance(body, dict):
         return ErrorDetails(str(body or ""))
     message = body.get("message") or body.get("detail") or body
-    return ErrorDetails(str(message), frozenset(str(body[key]) for key in ("code", "type") if body.get(key)))
+    codes = frozenset(str(body[key]) for key in ("code", "type") if body.get(key))
+    return ErrorDetails(str(message), codes, str(body.get("param") or ""))
 
 
 def _text(content: Any) -> str:

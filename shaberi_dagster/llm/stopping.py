@@ -14,6 +14,9 @@ UNKNOWN_MODEL = re.compile(
     r"|\bmodel\b.{0,80}\b(?:does not exist|not exist|not found|is not supported|is not available)"
 )
 """Matches what servers say of a model that they do not have; no further call would end otherwise."""
+LEAVE_OUT = "leave it out with --param {name}=null (of a judge: --judge-param)"
+"""Ends the message of a refused parameter; no further call with it would end otherwise."""
+_REFUSED_PARAMETER = re.compile(re.escape(LEAVE_OUT).replace(re.escape("{name}"), r"\S+"))
 _ModelAddress = tuple[str, str]
 _NUMBERED = re.compile(r"\S*\d\S*")  # numbers of requests and times differ in errors that are the same
 
@@ -50,7 +53,8 @@ class Stopping:
             errors = self._errors.setdefault(address, Counter())
             same = f"{call.error_class} {_NUMBERED.sub('#', call.error_message)}"
             errors[same] += 1
-            if call.error_class == "authentication" or UNKNOWN_MODEL.search(call.error_message):
+            is_refused = call.error_class == "authentication" or _REFUSED_PARAMETER.search(call.error_message)
+            if is_refused or UNKNOWN_MODEL.search(call.error_message):
                 self.stop(*address, call.error_message)
             elif errors[same] >= MOST_EQUAL_ERRORS:
                 self.reasons.setdefault(address, f"not asked after {errors[same]} equal errors: {call.error_message}")

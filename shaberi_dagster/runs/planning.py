@@ -19,7 +19,8 @@ from shaberi_dagster.errors import ConfigurationError, HubAwayError
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
-from shaberi_dagster.llm.endpoints import CUSTOM, default_max_tokens, resolve_endpoint
+from shaberi_dagster.llm.endpoints import CUSTOM, check_parameters, default_max_tokens, resolve_endpoint
+from shaberi_dagster.llm.parameters import NAMED, check_judges_named, read_of_judge, read_settings
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
@@ -29,6 +30,7 @@ from shaberi_dagster.runs.questions import load_questions, load_source, sampled,
 from shaberi_dagster.runs.spec import (
     SINGLE,
     BenchmarkSpec,
+    ModelSettings,
     ModelSpec,
     PassSpec,
     PluginEntry,
@@ -43,6 +45,8 @@ from shaberi_dagster.util.identity import check_model_name, check_run_tag
 
 _OF_ANSWERS = (
     *("temperature", "max_tokens", "frequency_penalty", "samples", "sample_models", "single"),
+    *NAMED,
+    "parameters",
     *("sample", "sample_seed", "limit", "questions", "question_sets"),
 )
 """Fields of a request about answers and questions."""
@@ -199,6 +203,7 @@ class _Planner:
             consensus=None if consensus == itself else consensus,
             limit=request.limit,
         )
+        _check_parameters(asked)
         if stored is None or (differences(stored, asked) and not has_begun(stored, self.workspace)):
             return _with_plugins(asked, settings)
         return _with_plugins(merged(stored, asked), settings)
@@ -226,9 +231,13 @@ class _Planner:
         if (most := default_max_tokens(endpoint)) is not None:
             defaults = replace(defaults, max_tokens=most)
 
+        request = self.request
+        of_some = [settings for settings in request.settings if settings.are_of(benchmark.name, request.model)]
+        layers: list[RunRequest | ModelSettings] = [*of_some, request]  # the last one wins
+
         def setting(name: str) -> Any:
-            asked = getattr(self.request, name)
-            return asked if asked is not None else getattr(before or defaults, name)
+            asked = (value for layer in reversed(layers) if (value := getattr(layer, name)) is not None)
+            return next(asked, getattr(before or defaults, name))
 
         return BenchmarkSpec(
             question_set=questions.name,
@@ -238,6 +247,7 @@ class _Planner:
             source_revision=questions.source_revision,
             prompt_hash=generation_prompt_hash(self.workspace.prompts, benchmark),
             **{name: setting(name) for name in ("temperature", "max_tokens", "frequency_penalty")},
+            parameters=_parameters(before, layers),
             sample=sample,
             entry=PluginEntry.of(benchmark),
             judges=judges,
@@ -348,6 +358,7 @@ class _Planner:
                 raise ConfigurationError(
                     f"prompt variant {variant!r} changes nothing that a judge of {', '.join(about)} is told"
                 )
+        check_judges_named(self.request.judge_parameters or (), judges)
         return tuple(self._judge(*judge, before) for judge in judges.values())
 
     def _judge(self, model: str, prompt: str | None, stored: Sequence[JudgeSpec]) -> JudgeSpec:
@@ -364,6 +375,8 @@ class _Planner:
             "max_tokens": request.judge_max_tokens,
             "score_rounding": request.score_rounding,
         }
+        named = {name: value for name in NAMED if (value := getattr(request, f"judge_{name}")) is not None}
+        named |= read_of_judge(request.judge_parameters or (), judge_name(model, prompt))
         where = request.judge_base_url, request.judge_api_key_variable
         if model == request.grader_model and request.judge_base_url is None:
             where = request.base_url, request.api_key_variable
@@ -373,6 +386,7 @@ class _Planner:
         defaults = judge_defaults(endpoint)
         known = before.model_dump(include=set(defaults)) if before else {}
         settings = defaults | known | {name: value for name, value in asked.items() if value is not None}
+        settings["parameters"] |= named
         return JudgeSpec(
             model=model, prompt=prompt, endpoint=endpoint, rounds=itself.rounds if itself else {}, **settings
         )
@@ -443,6 +457,29 @@ def _is_sample(request: RunRequest, stored: BenchmarkSpec) -> bool:
     seed = stored.sample.seed if request.sample_seed is None else request.sample_seed
     asked = request.sample, request.sample_order, seed
     return asked == (stored.sample.size, stored.sample.order, stored.sample.seed)
+
+
+def _parameters(before: BenchmarkSpec | None, layers: Sequence[RunRequest | ModelSettings]) -> dict[str, Any]:
+    """Return the parameters of answers beyond those that every run has.
+
+    Args:
+        before: As the run has them.
+        layers: Requests for others; the last one wins.
+    """
+    parameters = dict(before.parameters) if before else {}
+    for layer in layers:
+        parameters |= {name: value for name in NAMED if (value := getattr(layer, name)) is not None}
+        parameters |= read_settings(layer.parameters or (), "--param")
+    return parameters
+
+
+def _check_parameters(spec: RunSpec) -> None:
+    """Refuse parameters that a model of the run cannot be asked with."""
+    for settings in spec.benchmarks.values():
+        for asked in (spec.itself, *spec.members):
+            check_parameters(asked.endpoint, asked.model, settings.sampling)
+    for judge in spec.judges:
+        check_parameters(judge.endpoint, judge.model, judge.sampling)
 
 
 def _check_judged(asked: AskedJudges) -> None:

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
 
 from shaberi_dagster.benchmarks.registry import (
     DEFAULT_SEED,
@@ -18,10 +19,11 @@ from shaberi_dagster.benchmarks.registry import (
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.spec import JudgeSpec, Rounding, judge_defaults, judge_name, judge_names
 from shaberi_dagster.llm.limiter import LimitAlgorithm, LimiterSettings
+from shaberi_dagster.llm.parameters import as_settings, sent
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.runs.marks import GROWS, IDENTITY, MOVES, Grows, Identity
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.option import InGroup, Option
 from shaberi_dagster.util.identity import run_id_of, sha256_json
 from shaberi_dagster.util.models import Frozen
 
@@ -35,7 +37,7 @@ _RUN_NUMBER = re.compile(r"(?P<base>.+)-run(?P<number>[1-9]\d*)")
 
 
 BaseUrl = Annotated[
-    str | None, Field(description="OpenAI-compatible endpoint of the model, up to /v1"), Option("how", metavar="URL")
+    str | None, Field(description="Endpoint of the model, up to /v1"), Option("how", metavar="URL")
 ]
 JudgeBaseUrl = Annotated[
     str | None, Field(description="Endpoint of the judges, up to /v1"), Option("how", metavar="URL")
@@ -69,6 +71,65 @@ QuestionSets = Annotated[
     Field(description="Versions of question sets other than the default, e.g. mt_bench@80, gpqa@unshuffled"),
     Option("advanced", ("--question-set",), repeated=True),
 ]
+
+
+TopP = Annotated[
+    float | None, Field(gt=0, le=1, description="Nucleus sampling; default: the server's"), Option("advanced")
+]
+Seed = Annotated[int | None, Field(description="Seed of sampling, where a server takes one"), Option("advanced")]
+Stop = Annotated[
+    list[str] | None,
+    Field(description="A text that ends the reply"),
+    Option("advanced", metavar="TEXT", repeated=True),
+]
+ReasoningEffort = Annotated[
+    str | None,
+    Field(description="low, medium or high: how much it thinks"),
+    Option("how", metavar="WORD"),
+]
+Thinking = Annotated[
+    Literal["on", "off"] | None, Field(description="Switch thinking, in the form that the server takes"), Option("advanced")
+]
+SystemPrompt = Annotated[
+    str | None, Field(description="A system message before the prompt"), Option("advanced", metavar="TEXT")
+]
+ParameterList = Annotated[
+    list[str] | None,
+    BeforeValidator(as_settings),
+    Field(description="Any other parameter"),
+    Option("how", ("--param",), metavar="KEY=VALUE", repeated=True),
+]
+
+
+class ModelSettings(BaseModel):
+    """Parameters of the answers of some benchmarks and models, in a request file.
+
+    Attributes:
+        benchmarks: Names; none: all.
+        models: Patterns of models' names, such as `qwen3-*`; none: all.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    benchmarks: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    temperature: Annotated[float | None, Field(ge=0, le=2)] = None
+    max_tokens: Annotated[int | None, Field(ge=1)] = None
+    frequency_penalty: Annotated[float | None, Field(ge=-2, le=2)] = None
+    top_p: TopP = None
+    seed: Seed = None
+    stop: Stop = None
+    reasoning_effort: ReasoningEffort = None
+    thinking: Thinking = None
+    system_prompt: SystemPrompt = None
+    parameters: ParameterList = None
+
+    def are_of(self, benchmark: str, model: str) -> bool:
+        """Return whether they are of the answers of a model to a benchmark."""
+        patterns = self.models
+        return (not self.benchmarks or benchmark in self.benchmarks) and (
+            not patterns or any(fnmatchcase(model, pattern) for pattern in patterns)
+        )
 
 
 class RunRequest(BaseModel):
@@ -119,8 +180,31 @@ class RunRequest(BaseModel):
         Field(ge=-2, le=2, description="Of answers; default: 0"),
         Option("advanced", ("--frequency-penalty", "-fp")),
     ] = None
+    top_p: TopP = None
+    seed: Seed = None
+    stop: Stop = None
+    reasoning_effort: ReasoningEffort = None
+    thinking: Thinking = None
+    system_prompt: SystemPrompt = None
+    parameters: ParameterList = None
+    settings: Annotated[
+        tuple[ModelSettings, ...],
+        Field(description="Parameters of some benchmarks and models; later ones win, options win over all"),
+    ] = ()
     judge_temperature: Annotated[
         float | None, Field(ge=0, le=2, description="Of judges; default: 0"), Option("advanced")
+    ] = None
+    judge_top_p: Annotated[TopP, InGroup("advanced")] = None
+    judge_seed: Annotated[Seed, InGroup("advanced")] = None
+    judge_stop: Annotated[Stop, InGroup("advanced")] = None
+    judge_reasoning_effort: Annotated[ReasoningEffort, InGroup("advanced")] = None
+    judge_thinking: Annotated[Thinking, InGroup("advanced")] = None
+    judge_system_prompt: Annotated[SystemPrompt, InGroup("advanced")] = None
+    judge_parameters: Annotated[
+        list[str] | None,
+        BeforeValidator(as_settings),
+        Field(description="One more parameter of a judge, or without JUDGE: of all"),
+        Option("advanced", ("--judge-param",), metavar="[JUDGE:]KEY=VALUE", repeated=True),
     ] = None
     judge_max_tokens: Annotated[
         int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), Option("advanced")
@@ -307,6 +391,9 @@ class BenchmarkSpec(Frozen):
     max_tokens: Annotated[int | None, IDENTITY]
     frequency_penalty: Annotated[float | None, IDENTITY]
     """Parameters of its answers; None where they are not known, as in imported runs."""
+    # Left out of JSON where none is set.
+    parameters: Annotated[dict[str, JsonValue], IDENTITY, Field(exclude_if=lambda parameters: not parameters)] = {}  # noqa: RUF012  (pydantic copies it)
+    """All other parameters of its answers by name, the system prompt among them."""
     sample: Annotated[SampleSpec | None, IDENTITY] = None
     """None when its set was taken as it is."""
     samples: Annotated[int, IDENTITY] = 1
@@ -346,7 +433,7 @@ class BenchmarkSpec(Frozen):
         """
         if self.temperature is None or self.max_tokens is None or self.frequency_penalty is None:
             raise ConfigurationError(f"{self.question_set} was imported: how its answers were asked for is not known")
-        return Sampling(self.temperature, self.max_tokens, self.frequency_penalty)
+        return Sampling(self.temperature, self.max_tokens, self.frequency_penalty, parameters=sent(self.parameters))
 
     @property
     def shared(self) -> range:

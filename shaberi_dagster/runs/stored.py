@@ -16,7 +16,6 @@ from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.lake.schemas import RUNS, STAGE_TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.endpoints import not_sent
-from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.runs.marks import contradictions, widened
 from shaberi_dagster.runs.questions import load_questions, store_question_set
 from shaberi_dagster.runs.spec import PassSpec, RunSpec
@@ -232,8 +231,7 @@ def _not_sent(spec: RunSpec) -> list[str] | None:
                 dropped = not_sent(asked.endpoint, asked.model, settings.sampling)
                 answers.setdefault(asked.model, set()).update(dropped)
         for judge in spec.judges:
-            sampling = Sampling(judge.temperature, judge.max_tokens)
-            dropped = not_sent(judge.endpoint, judge.model, sampling)
+            dropped = not_sent(judge.endpoint, judge.model, judge.sampling)
             judges[judge.name] = {f"judge_{name}" for name in dropped}
     except ConfigurationError:  # the endpoint is a plugin's that is gone or broken
         return None

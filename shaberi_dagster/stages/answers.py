@@ -11,6 +11,7 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.parameters import with_system_prompt
 from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
 from shaberi_dagster.llm.types import CallRange, Message
@@ -188,6 +189,7 @@ class Answers(RowStage[AnswerItem]):
         """Yield a request for each sample."""
         spec, settings = self.plan.spec, plan.settings
         messages: tuple[Message, ...] = generation_messages(self.workspace.prompts, plan.benchmark, question)
+        messages = with_system_prompt(messages, settings.parameters)
         # Runs of one multi-run are independent samples; other equal requests are paid for once.
         replicate = "" if spec.run_number is None else f"run{spec.run_number}"
         for index in range(settings.samples):

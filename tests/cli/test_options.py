@@ -107,11 +107,11 @@ def test_the_usual_help_fits_a_screen_and_the_long_one_has_every_option(
     assert "--sample-order" not in short
 
 
-def test_every_field_of_a_request_is_an_option_of_run_evals_but_one_that_has_another_name_now() -> None:
+def test_every_field_of_a_request_is_an_option_of_run_evals_but_an_old_name_and_what_only_a_file_can_say() -> None:
     command = typer.main.get_command(run_evals.app)
     options = {one.name for one in command.params}
 
-    assert {*RunRequest.model_fields, *CallOptions.model_fields} - options == {"grader_model"}
+    assert {*RunRequest.model_fields, *CallOptions.model_fields} - options == {"grader_model", "settings"}
 
 
 @pytest.mark.parametrize("app", [run_evals.app, quick_eval.app, view_scores.app, shaberi.app])
