@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from shaberi_dagster.exchange.rejected import Rejected as Rejected
     from shaberi_dagster.judges.rules.base import GradedQuestion as GradedQuestion
     from shaberi_dagster.judges.rules.base import Grader as Grader
+    from shaberi_dagster.llm.providers.base import Provider as Provider
+    from shaberi_dagster.llm.reply import MalformedReplyError as MalformedReplyError
+    from shaberi_dagster.llm.reply import ReceivedReply as ReceivedReply
     from shaberi_dagster.llm.types import CallRange as CallRange
+    from shaberi_dagster.llm.types import Message as Message
     from shaberi_dagster.passes.base import Answer as Answer
     from shaberi_dagster.passes.base import Finding as Finding
     from shaberi_dagster.passes.base import Pass as Pass
@@ -59,6 +63,10 @@ _PLACES = {
     "anonymous_names": "shaberi_dagster.consensus.base:anonymous_names",
     "Response": "shaberi_dagster.consensus.prompts:Response",
     "CallRange": "shaberi_dagster.llm.types:CallRange",
+    "Message": "shaberi_dagster.llm.types:Message",
+    "Provider": "shaberi_dagster.llm.providers.base:Provider",
+    "ReceivedReply": "shaberi_dagster.llm.reply:ReceivedReply",
+    "MalformedReplyError": "shaberi_dagster.llm.reply:MalformedReplyError",
     "Importer": "shaberi_dagster.exchange.importer:Importer",
     "Entry": "shaberi_dagster.exchange.importer:Entry",
     "RunPart": "shaberi_dagster.exchange.importer:RunPart",

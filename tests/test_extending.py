@@ -1,11 +1,15 @@
 """The page on extending, read by a stranger: all its files in one empty folder, used at once."""
 
 import ast
+import asyncio
 import importlib
+import json
 import logging
 import re
 import shutil
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,6 +24,11 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.results.manifest import manifest_of, read_records
 from shaberi_dagster.exchange.results.results_tree import export_run
 from shaberi_dagster.lake.catalog import write_catalog
+from shaberi_dagster.llm.client import ChatClient
+from shaberi_dagster.llm.endpoints import provider_of, request_body, resolve_endpoint
+from shaberi_dagster.llm.reply import ReceivedReply
+from shaberi_dagster.llm.request import ChatRequest
+from shaberi_dagster.llm.types import Message, Sampling
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.stored import store_run
@@ -102,7 +111,8 @@ def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) ->
         ("plugins: pass", "plain_form"),
         ("plugins: rule", "rule:contains"),
         ("plugins: strategy", "longest"),
-        ("plugins: endpoint", "my_server"),
+        ("plugins: provider", "generate"),
+        ("plugins: endpoint", "my_server, text_server"),
         ("plugins: view", "polite_scores"),
         ("plugins: query", "impolite_models"),
         ("plugins: report", "polite"),
@@ -111,6 +121,43 @@ def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) ->
     (folder / "passes/broken.py").write_text("import nothing_at_all", encoding="utf-8")
     faults = [one.detail for one in examine_plugins(Settings.from_environment(), run_code=True) if not one.fine]
     assert [f"{folder}/passes/broken.py:1: ModuleNotFoundError" in one for one in faults] == [True]
+
+
+class _Continuing(BaseHTTPRequestHandler):
+    """A server of another form than OpenAI's."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        assert (self.path, body["parameters"]["max_new_tokens"]) == ("/api/generate", 9)
+        reply = json.dumps({"generated_text": f"{body['inputs']} 東京です。", "finish_reason": "length"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(reply)))
+        self.end_headers()
+        self.wfile.write(reply)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_a_server_of_another_form_is_asked_in_its_own(folder: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), _Continuing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        entry = folder / "endpoints/text_server.yaml"
+        place = f"127.0.0.1:{server.server_port}"
+        entry.write_text(entry.read_text(encoding="utf-8").replace("localhost:8001", place), encoding="utf-8")
+        endpoint = resolve_endpoint("text-model-7b")
+        request = ChatRequest(endpoint, "text-model-7b", (Message("user", "首都は?"),), Sampling(0.2, 9))
+
+        async def ask() -> ReceivedReply:
+            client = ChatClient(endpoint.base_url, provider=provider_of(endpoint))
+            try:
+                return await client.send(request_body(request))
+            finally:
+                await client.close()
+
+        reply = asyncio.run(ask())
+        server.shutdown()
+
+    assert (reply.content, reply.finish_reason) == ("首都は? 東京です。", "length")
 
 
 def test_the_graph_has_the_assets_of_a_new_benchmark(folder: Path) -> None:

@@ -15,6 +15,7 @@ from typer.core import TyperArgument, TyperCommand
 from shaberi_dagster.cli.command import Debug, Version
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.llm.parameters import as_settings
 from shaberi_dagster.runs.option import InGroup, Option
 
 MORE_EXAMPLES = "More examples:"
@@ -116,7 +117,9 @@ def takes_models(function: Callable[..., int], files: Callable[[Path], Mapping[s
             if name in options and _is_given(context, name)
         }
         if files and "config" in given:
-            given = dict(files(given["config"])) | given
+            of_file = dict(files(given["config"]))
+            added = {name for name in given.keys() & of_file.keys() & options.keys() if options[name].adds}
+            given = of_file | given | {name: [*as_settings(of_file[name]), *given[name]] for name in added}
         return function(**{name: _filled(model, given, context) for name, model in models.items()})
 
     parameters = [_parameter(name, fields[name], option) for name, option in options.items()]

@@ -6,7 +6,7 @@ Scores of different settings are not averaged, and not compared in silence.
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 
@@ -14,7 +14,7 @@ from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.lake.statements import fetch
 
 _HASH = re.compile("[0-9a-f]{64}")
-_UNKNOWN, _NOT_SENT, _PROMPTS = "not recorded", "not sent", "prompts of judge"
+_UNKNOWN, _NOT_SENT, _UNSET, _PROMPTS = "not recorded", "not sent", "not set", "prompts of judge"
 _COUNTED = ("one", "another", "a third", "a fourth", "a fifth")
 _QUESTION_SETTINGS = {
     "question_set": "question set",
@@ -58,6 +58,32 @@ SettingsByRun = Mapping[Setting, Mapping[str, frozenset[str]]]
 """The values by run id: several where a run was judged in parts; a run that has none is left out."""
 
 
+def _values(
+    spec: Mapping[str, Any], settings: Mapping[str, Any], parameters: Iterable[str], not_sent: Iterable[str]
+) -> dict[str, Any]:
+    """Map the settings of a run's answers to a benchmark to their values; None is not known.
+
+    Args:
+        spec: The run's.
+        settings: The benchmark's, in it.
+        parameters: Names of those that not every run has.
+        not_sent: Names of those that calls left out.
+    """
+    asked, limit = settings.get("n_questions"), spec.get("limit")
+    unset = None if spec.get("origin") == "imported" else _UNSET
+    values = {
+        **settings,
+        "n_questions": min(asked, limit) if asked and limit else asked,
+        **dict.fromkeys(parameters, unset),
+        **{name: _text(value) for name, value in settings.get("parameters", {}).items()},
+    }
+    return values | dict.fromkeys(values.keys() & set(not_sent), _NOT_SENT)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
 def read_settings(
     catalog: duckdb.DuckDBPyConnection,
     run_ids: Sequence[str],
@@ -82,17 +108,16 @@ def read_settings(
         found.setdefault(setting, {}).setdefault(run_id, set()).add(words)
 
     wanted = sorted(benchmarks)
-    for row in fetch(catalog, "run_specs", run_ids=run_ids):
-        spec = json.loads(row["spec"])
-        for benchmark in wanted:
-            settings = spec.get("benchmarks", {}).get(benchmark)
-            if settings is None:
-                continue
-            asked, limit = settings.get("n_questions"), spec.get("limit")
-            settings = settings | {"n_questions": min(asked, limit) if asked and limit else asked}
-            settings |= dict.fromkeys(settings.keys() & set(row["not_sent"] or ()), _NOT_SENT)
-            for key, name in (_QUESTION_SETTINGS | _GENERATION_SETTINGS).items():
-                add(row["run_id"], settings.get(key), Setting(benchmark, name))
+    specs = [(row, json.loads(row["spec"])) for row in fetch(catalog, "run_specs", run_ids=run_ids)]
+    for benchmark in wanted:
+        of_runs = ((row, spec, spec.get("benchmarks", {}).get(benchmark)) for row, spec in specs)
+        asked = [(row, spec, settings) for row, spec, settings in of_runs if settings]
+        parameters = {name for *_, settings in asked for name in settings.get("parameters", {})}
+        names = _QUESTION_SETTINGS | _GENERATION_SETTINGS | {name: f"{name} of answers" for name in sorted(parameters)}
+        for row, spec, settings in asked:
+            values = _values(spec, settings, parameters, row["not_sent"] or ())
+            for key, name in names.items():
+                add(row["run_id"], values.get(key), Setting(benchmark, name))
     for row in fetch(catalog, "judge_versions", run_ids=run_ids, judges=sorted(judges)):
         if row["benchmark"] in wanted:
             prompts = f"{_PROMPTS} {row['judge']}"

@@ -90,7 +90,7 @@ def verdicts_of(catalog: duckdb.DuckDBPyConnection, spec: RunSpec, judges: Mappi
 def _settings(spec: RunSpec, benchmark: str, strategy: str, **of_strategy: Any) -> dict[str, Any]:
     """Return the settings of the answers of a strategy, as far as they can change what these say."""
     one = spec.benchmarks[benchmark]
-    sampling = one.model_dump(include={"temperature", "max_tokens", "frequency_penalty", "prompt_hash"})
+    sampling = one.model_dump(include={"temperature", "max_tokens", "frequency_penalty", "parameters", "prompt_hash"})
     if strategy == SINGLE:
         return {"model": spec.model} | sampling
     shared = {"models": spec.sampled_models, "samples": len(one.shared)}

@@ -36,9 +36,7 @@ TREE, CACHES = "legacy tree", "ensemble cache"
 _RUN_NUMBER = re.compile(r"(?P<base>.+)-run(?P<number>[1-9]\d*)")
 
 
-BaseUrl = Annotated[
-    str | None, Field(description="Endpoint of the model, up to /v1"), Option("how", metavar="URL")
-]
+BaseUrl = Annotated[str | None, Field(description="Endpoint of the model, up to /v1"), Option("how", metavar="URL")]
 JudgeBaseUrl = Annotated[
     str | None, Field(description="Endpoint of the judges, up to /v1"), Option("how", metavar="URL")
 ]
@@ -88,7 +86,9 @@ ReasoningEffort = Annotated[
     Option("how", metavar="WORD"),
 ]
 Thinking = Annotated[
-    Literal["on", "off"] | None, Field(description="Switch thinking, in the form that the server takes"), Option("advanced")
+    Literal["on", "off"] | None,
+    Field(description="Switch thinking, in the form that the server takes"),
+    Option("advanced"),
 ]
 SystemPrompt = Annotated[
     str | None, Field(description="A system message before the prompt"), Option("advanced", metavar="TEXT")
@@ -97,7 +97,7 @@ ParameterList = Annotated[
     list[str] | None,
     BeforeValidator(as_settings),
     Field(description="Any other parameter"),
-    Option("how", ("--param",), metavar="KEY=VALUE", repeated=True),
+    Option("how", ("--param",), metavar="KEY=VALUE", repeated=True, adds=True),
 ]
 
 
@@ -204,7 +204,7 @@ class RunRequest(BaseModel):
         list[str] | None,
         BeforeValidator(as_settings),
         Field(description="One more parameter of a judge, or without JUDGE: of all"),
-        Option("advanced", ("--judge-param",), metavar="[JUDGE:]KEY=VALUE", repeated=True),
+        Option("advanced", ("--judge-param",), metavar="[JUDGE:]KEY=VALUE", repeated=True, adds=True),
     ] = None
     judge_max_tokens: Annotated[
         int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), Option("advanced")

@@ -24,6 +24,7 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.views import VIEWS
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
 from shaberi_dagster.llm.endpoints import ENDPOINTS, key_bindings
+from shaberi_dagster.llm.providers.registry import PROVIDERS
 from shaberi_dagster.passes.registry import PASSES
 from shaberi_dagster.plugins.discovery import Kind, parse_module
 from shaberi_dagster.prompts.library import parse_template
@@ -34,7 +35,17 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.permissions import GROUP_VARIABLE, is_open_to_others, shared_group
 
 _ENOUGH_DISK = 1 << 30
-_KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, PASSES, GRADERS, STRATEGIES, ENDPOINTS, VIEWS, QUERIES, REPORTS)
+_KINDS: tuple[Kind[Any], ...] = (
+    ALL_BENCHMARKS,
+    PASSES,
+    GRADERS,
+    STRATEGIES,
+    PROVIDERS,
+    ENDPOINTS,
+    VIEWS,
+    QUERIES,
+    REPORTS,
+)
 
 
 def examine(settings: Settings, *, run_plugins: bool = False) -> list[CheckResult]:
