@@ -40,6 +40,10 @@ _COMMANDS = {
         "shaberi_dagster.cli.prices:prices",
         "Show what the models that were called cost, as it is known now; what was recorded for a call stays.",
     ),
+    "endpoints": (
+        "shaberi_dagster.cli.endpoints:endpoints",
+        "List where models can be asked, with address, key and parameters; or check that one answers.",
+    ),
     "new": (
         "shaberi_dagster.cli.new:new",
         "Write a working example of something of your own into the first plugin folder.",

@@ -24,6 +24,7 @@ from shaberi_dagster.llm.request import ChatRequest, Endpoint
 from shaberi_dagster.llm.types import Sampling, ScoreLine
 from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile, read_yaml
 from shaberi_dagster.util.models import Frozen
+from shaberi_dagster.util.names import did_you_mean
 
 EMBEDDED_URL = "embedded:"
 CUSTOM = "custom"
@@ -34,7 +35,10 @@ EXTRA_BODY, EXTRA_HEADERS = "extra_body", "extra_headers"
 """Parameters that are fields of the body, and headers, as they are."""
 _SECRET_HEADER = re.compile(r"(?i)authorization|cookie|key|token|secret|password")
 _EMBEDDED = "embedded"
-_OWN = (_EMBEDDED, "openai", "gemini", CUSTOM)
+_OWN = (
+    *(_EMBEDDED, "openai", "gemini", "anthropic", "openai_responses", "openrouter", "vllm", "ollama", CUSTOM),
+    *("xai", "deepseek", "mistral", "perplexity", "together", "groq", "fireworks", "sglang", "llama_cpp", "lm_studio"),
+)
 
 
 class _Rule(Frozen):
@@ -84,6 +88,7 @@ class _Entry(Frozen):
         default_max_tokens: Most completion tokens where neither the run nor the user says otherwise.
         rules: Parameters by model.
         prices: What its models cost, where the user's price file does not say otherwise.
+        by_name_only: Only `NAME:MODEL` leads here; a user who gives its address goes to `custom`, as ever.
     """
 
     base_url: str | None = None
@@ -96,6 +101,7 @@ class _Entry(Frozen):
     default_max_tokens: int | None = None
     rules: tuple[_Rule, ...] = ()
     prices: tuple[OwnPrice, ...] = ()
+    by_name_only: bool = False
 
     def serves(self, model: str) -> bool:
         return _matches(model, self.models) and not _matches(model, self.not_models)
@@ -133,7 +139,8 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
     """The endpoint that serves a model.
 
     Args:
-        model: The model's name, such as `gpt-5.1`, `gemini-2.5-flash` or `embedded/smollm2-135m`.
+        model: The model's name, such as `gpt-5.1`, `embedded/smollm2-135m`, or `openrouter:qwen/qwen3-32b`: behind the
+            name of an entry any model of that endpoint.
         base_url: Address of an OpenAI-compatible server up to and including `/v1`; it wins over the name.
         api_key_variable: Environment variable with the key; by default the one of the endpoint's entry.
 
@@ -142,11 +149,14 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
             plain http(s) address, or the embedded model does not exist.
     """
     if base_url is None:
-        name = next((name for name, entry in _in_order() if entry.serves(model)), None)
+        name = _named(model) or next((name for name, entry in _in_order() if entry.serves(model)), None)
         if name is None:
+            prefix, colon, _ = model.partition(":")
+            near = f"; {did_you_mean(prefix, _prefixes(), 'endpoints:')}" if colon else ""
             raise ConfigurationError(
                 f"no known endpoint serves model {model!r}: give --base-url (for a judge --judge-base-url) with the "
-                "address of an OpenAI-compatible server, such as http://localhost:8000/v1"
+                "address of an OpenAI-compatible server, such as http://localhost:8000/v1, or write ENDPOINT:MODEL "
+                f"(`shaberi endpoints` lists them){near}"
             )
         if name == _EMBEDDED:
             check_embedded_model(model)
@@ -157,9 +167,27 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
     return Endpoint(name, base_url, api_key_variable or ENDPOINTS[name].api_key)
 
 
+def _prefixes() -> list[str]:
+    """List the names that can stand before a model's."""
+    return [name for name, entry in _in_order() if entry.base_url and name != _EMBEDDED]
+
+
+def _named(model: str) -> str | None:
+    """Return the endpoint that stands before a model's name; None where none does (`llama3:8b`)."""
+    prefix, colon, name = model.partition(":")
+    return prefix if colon and name and prefix in _prefixes() else None
+
+
+def served_name(model: str, base_url: str) -> str:
+    """Return the name of a model at its server: without the name of the endpoint that led to this address."""
+    prefix, _, name = model.partition(":")
+    return name if name and prefix in ENDPOINTS and ENDPOINTS[prefix].base_url == base_url else model
+
+
 def endpoint_name(base_url: str) -> str:
     """The table's entry for an address."""
-    return next((name for name, entry in _in_order() if entry.base_url == base_url), CUSTOM)
+    entries = ((name, entry) for name, entry in _in_order() if not entry.by_name_only)
+    return next((name for name, entry in entries if entry.base_url == base_url), CUSTOM)
 
 
 def places_of(endpoint: Endpoint) -> list[dict[str, str]]:
@@ -311,7 +339,7 @@ def provider_of(endpoint: Endpoint) -> Provider:
 
 def request_body(request: ChatRequest) -> dict[str, Any]:
     """The JSON body of the call, with the parameters that its endpoint and model take."""
-    rule, sampling = _rule(request.endpoint.name, request.model), request.sampling
+    rule, sampling = _rule(request.endpoint, request.model), request.sampling
     parameters = _sent(rule, sampling)
     if sampling.last_line is not None and rule.last_line is not None:
         parameters[rule.last_line] = _grammar(sampling.last_line)
@@ -319,7 +347,8 @@ def request_body(request: ChatRequest) -> dict[str, Any]:
         schema = {"name": "reply", "strict": True, "schema": orjson.loads(sampling.json_schema)}
         parameters["response_format"] = {"type": "json_schema", "json_schema": schema}
     apart: dict[str, dict[str, Any]] = {name: parameters.pop(name, {}) for name in (EXTRA_HEADERS, EXTRA_BODY)}
-    body = provider_of(request.endpoint).body(request.model, request.messages, parameters)
+    model = served_name(request.model, request.endpoint.base_url)
+    body = provider_of(request.endpoint).body(model, request.messages, parameters)
     return body | apart[EXTRA_BODY]
 
 
@@ -331,7 +360,7 @@ def request_headers(request: ChatRequest) -> dict[str, str]:
 
 def not_sent(endpoint: Endpoint, model: str, sampling: Sampling) -> list[str]:
     """Return the parameters that are asked for and that calls of a model leave out."""
-    rule = _rule(endpoint.name, model)
+    rule = _rule(endpoint, model)
     left_out = [name for name, value in _parameters(sampling).items() if rule.sent(name, value) is None]
     return [*left_out, *provider_of(endpoint).not_sent(_sent(rule, sampling))]
 
@@ -343,7 +372,7 @@ def check_parameters(endpoint: Endpoint, model: str, sampling: Sampling) -> None
         ConfigurationError: A value is beyond what the endpoint's entry allows, or a header may hold a secret.
     """
     asked = _parameters(sampling)
-    for name, (low, high) in _rule(endpoint.name, model).limits.items():
+    for name, (low, high) in _rule(endpoint, model).limits.items():
         value = asked.get(name)
         if not isinstance(value, int | float):
             continue
@@ -385,9 +414,10 @@ def _parameters(sampling: Sampling) -> dict[str, Any]:
 
 
 @cache
-def _rule(endpoint: str, model: str) -> _Rule:
+def _rule(endpoint: Endpoint, model: str) -> _Rule:
     """Combine all rules that match into one."""
-    rules = [rule for rule in ENDPOINTS.use(endpoint).rules if _matches(model, rule.models)]
+    name = served_name(model, endpoint.base_url)
+    rules = [rule for rule in ENDPOINTS.use(endpoint.name).rules if _matches(name, rule.models)]
     maps = ("rename", "instead", "limits")
     merged: dict[str, Any] = {
         name: dict(item for rule in rules for item in getattr(rule, name).items()) for name in maps

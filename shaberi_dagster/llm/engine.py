@@ -23,6 +23,7 @@ from shaberi_dagster.llm.endpoints import (
     provider_of,
     request_body,
     request_headers,
+    served_name,
 )
 from shaberi_dagster.llm.keys import Pair, pairs_named
 from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
@@ -118,7 +119,7 @@ class Engine:
         """
         client = await self._client(endpoint, model)
         if endpoint.base_url != EMBEDDED_URL:  # which has been started with this model
-            await client.check(model)
+            await client.check(served_name(model, endpoint.base_url))
 
     def call(
         self, request: ChatRequest, budget: Budget | None = None, objection: Callable[[], str | None] = lambda: None

@@ -19,7 +19,7 @@ from genai_prices.types import ConditionalPrice, ModelInfo, StartDateConstraint,
 from pydantic import ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.llm.endpoints import EMBEDDED_URL
+from shaberi_dagster.llm.endpoints import EMBEDDED_URL, served_name
 from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
 
 EMBEDDED = "embedded"
@@ -180,8 +180,9 @@ class PriceList:
         return self._histories[key]
 
     def _history(self, model: str, base_url: str) -> Iterator[Price]:
-        own = [(price, source) for price, source in self._own if price.matches(model, base_url)]
-        listed = _listed(model, base_url) if base_url != EMBEDDED_URL else None
+        name = served_name(model, base_url)
+        own = [(price, source) for price, source in self._own if price.matches(name, base_url)]
+        listed = _listed(name, base_url) if base_url != EMBEDDED_URL else None
         at_any_time = Price(model, base_url, None, None, 0, _DAY_SECONDS, 0, None, 0.0, 0.0, 0.0, 0.0, EMBEDDED)
 
         def prices_on(day: date) -> list[Price]:

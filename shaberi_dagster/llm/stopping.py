@@ -16,9 +16,15 @@ UNKNOWN_MODEL = re.compile(
 """Matches what servers say of a model that they do not have; no further call would end otherwise."""
 LEAVE_OUT = "leave it out with --param {name}=null (of a judge: --judge-param)"
 """Ends the message of a refused parameter; no further call with it would end otherwise."""
-_REFUSED_PARAMETER = re.compile(re.escape(LEAVE_OUT).replace(re.escape("{name}"), r"\S+"))
+_REFUSED_PARAMETER = re.compile(re.escape(LEAVE_OUT).replace(re.escape("{name}"), r"(\S+)"))
 _ModelAddress = tuple[str, str]
 _NUMBERED = re.compile(r"\S*\d\S*")  # numbers of requests and times differ in errors that are the same
+
+
+def refused_parameter(message: str) -> str | None:
+    """Return the parameter that a failed call was refused for; None where it was something else."""
+    found = _REFUSED_PARAMETER.search(message)
+    return found[1] if found else None
 
 
 class Stopping:
@@ -53,7 +59,7 @@ class Stopping:
             errors = self._errors.setdefault(address, Counter())
             same = f"{call.error_class} {_NUMBERED.sub('#', call.error_message)}"
             errors[same] += 1
-            is_refused = call.error_class == "authentication" or _REFUSED_PARAMETER.search(call.error_message)
+            is_refused = call.error_class == "authentication" or refused_parameter(call.error_message) is not None
             if is_refused or UNKNOWN_MODEL.search(call.error_message):
                 self.stop(*address, call.error_message)
             elif errors[same] >= MOST_EQUAL_ERRORS:

@@ -1,0 +1,69 @@
+"""`shaberi endpoints`: where models can be asked, and whether one of them answers."""
+
+import os
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE
+from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.runs.option import Option
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.llm import checking
+    from shaberi_dagster.reports import endpoints as reports
+else:
+    output = lazy("shaberi_dagster.cli.output")
+    installation = lazy("shaberi_dagster.exchange.installation")
+    checking = lazy("shaberi_dagster.llm.checking")
+    reports = lazy("shaberi_dagster.reports.endpoints")
+
+EPILOG = """Examples:
+
+\b
+  shaberi endpoints
+  shaberi endpoints check gpt-5.1
+  shaberi endpoints check my-model --base-url http://localhost:8000/v1 --param top_k=20 --param thinking=off"""
+
+
+class Endpoints(CommandOptions):
+    """Options of `shaberi endpoints`."""
+
+    action: Annotated[
+        Literal["check"] | None,
+        Field(description="check: make one tiny call; say what it cost, and which parameters were taken"),
+        Option("what", metavar="[check]", is_argument=True),
+    ] = None
+    model: Annotated[
+        str | None,
+        Field(description="The model to check"),
+        Option("what", metavar="[MODEL]", known="models", is_argument=True),
+    ] = None
+    base_url: Annotated[
+        str | None, Field(description="Its address, where its name does not say it"), Option("how", metavar="URL")
+    ] = None
+    parameters: Annotated[
+        list[str] | None,
+        Field(description="A parameter to try"),
+        Option("how", ("--param",), metavar="KEY=VALUE", repeated=True),
+    ] = None
+    as_json: AsJson = False
+
+
+def endpoints(how: Endpoints) -> int:
+    """List where models can be asked, with address, key and parameters; or check that one answers."""
+    output_format = "json" if how.as_json else "table"
+    if how.action is None:
+        output.show(reports.endpoints_result(reports.known_endpoints(os.environ)), output_format)
+        return FINE
+    if how.model is None:
+        raise ConfigurationError("name the model to check: shaberi endpoints check ENDPOINT:MODEL")
+    checked = checking.check_model(how.model, how.base_url, how.parameters or (), os.environ)
+    prices = installation.Installation(Settings.from_environment()).prices
+    output.show(reports.check_result(checked, prices.cost(checked.call.to_record())), output_format)
+    return FINE if checked.call.status == "ok" else FAILED_PARTS

@@ -1,0 +1,89 @@
+"""`shaberi endpoints`: names of endpoints, the list of them, and checks against a server."""
+
+import json
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.llm.endpoints import ENDPOINTS, request_body, resolve_endpoint, served_name
+from shaberi_dagster.llm.prices import PriceList
+from shaberi_dagster.llm.request import ChatRequest
+from shaberi_dagster.llm.types import Message, Sampling
+from tests.commands import run
+from tests.mock_endpoint import completion, running_mock
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_name_may_stand_before_any_model_of_an_endpoint() -> None:
+    endpoint = resolve_endpoint("openrouter:qwen/qwen3-32b:free")
+    request = ChatRequest(endpoint, "openrouter:qwen/qwen3-32b:free", (Message("user", "?"),), Sampling(0.2, 9))
+
+    assert (endpoint.name, endpoint.api_key_variable) == ("openrouter", "OPENROUTER_API_KEY")
+    assert request_body(request)["model"] == "qwen/qwen3-32b:free"
+    assert resolve_endpoint("openai:gpt-4o").name == "openai"
+    assert resolve_endpoint("claude-sonnet-4-5").name == "anthropic"
+    # The name that a server of one's own has for a model stays as it is.
+    assert resolve_endpoint("mistral:7b", "http://localhost:11434/v1").name == "custom"
+    assert served_name("mistral:7b", "http://localhost:11434/v1") == "mistral:7b"
+
+
+def test_what_is_given_by_its_address_goes_where_it_always_went() -> None:
+    of_name_only = [entry for entry in ENDPOINTS.values() if entry.by_name_only]
+    assert {resolve_endpoint("m", entry.base_url).name for entry in of_name_only} == {"custom", "openai"}
+
+
+def test_an_unknown_name_says_which_may_have_been_meant() -> None:
+    with pytest.raises(ConfigurationError, match=r"write ENDPOINT:MODEL .*did you mean openai\?"):
+        resolve_endpoint("opnai:gpt-4o")
+
+
+def test_a_price_is_that_of_the_model_at_its_server() -> None:
+    address = resolve_endpoint("openai:gpt-4.1").base_url
+
+    assert PriceList().is_price_known("openai:gpt-4.1", address)
+    assert not PriceList().is_price_known("openai:gpt-4.1", "http://localhost:1/v1")
+
+
+def test_the_list_has_keys_by_state_and_never_by_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret-0123456789")
+
+    listed = run("shaberi", "endpoints", "--json").succeeded()
+
+    found = {entry["name"]: entry for entry in json.loads(listed.out)["endpoints"]}
+    assert found["anthropic"]["key"] == "ANTHROPIC_API_KEY: ok"
+    assert found["openai"]["key"] == "OPENAI_API_KEY: not set"
+    assert "temperature 0 to 1" in found["anthropic"]["parameters"]
+    assert "secret" not in listed.out
+
+
+def test_a_check_says_what_was_taken_and_what_refused() -> None:
+    def picky(body: dict[str, Any], _: int) -> Any:
+        if "top_k" in body:
+            error = {"message": "Unsupported parameter", "code": "unsupported_parameter", "param": "top_k"}
+            return web.json_response({"error": error}, status=400)
+        return completion(body, "OK")
+
+    with running_mock(script=picky) as mock:
+        check = ("shaberi", "endpoints", "check", "m", "--base-url", mock.base_url)
+        checked = run(*check, "--param", "top_k=3", "--param", "seed=1", "--json").succeeded()
+        said = run(*check).succeeded()
+
+    document = json.loads(checked.out)
+    assert document["parameters"] == {
+        "taken": ["temperature", "max_tokens", "seed"],
+        "refused": ["top_k"],
+        "not_sent": [],
+    }
+    assert "m at http://127.0.0.1" in said.out
+    assert "Parameters taken: temperature, max_tokens." in said.out
+
+
+def test_a_check_of_a_server_that_is_not_there_fails_in_one_line() -> None:
+    checked = run("shaberi", "endpoints", "check", "m", "--base-url", "http://127.0.0.1:9/v1")
+
+    assert checked.code == 3
+    assert "did not answer" in checked.out
+    assert run("shaberi", "endpoints", "check").complaint.startswith("name the model to check")
