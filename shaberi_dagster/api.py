@@ -65,18 +65,19 @@ class LakeReader:
             named.check_known(catalog, given)
             return frame_of(run_query(catalog, named.sql, dict(named.bound(given))))
 
-    def scores(self, *, as_of: datetime | None = None, **selection: Any) -> ScoreReport:
+    def scores(self, *, as_of: datetime | None = None, top: int = 0, **selection: Any) -> ScoreReport:
         """Scores with their uncertainty; `.frame` has them as a frame.
 
         Args:
             as_of: What the lake had at that time, with its offset; None is now.
+            top: Of more than 200 runs, lines of each ranking that are compared with the best; 0: none.
             selection: Fields of `reports.requests.ScoreSelection`: models, tags, judges, pipeline, null_policy, …
 
         Raises:
             ConfigurationError: Nothing is selected.
         """
         with self._catalog(as_of) as catalog:
-            return read_scores(catalog, ScoreSelection(as_of=as_of, **selection))
+            return read_scores(catalog, ScoreSelection(as_of=as_of, **selection), top=top)
 
     def compare(self, a: str, b: str, **choices: Any) -> "comparison.ComparisonReport":
         """Two models or runs, question by question; `.frame` has the differences as a frame.

@@ -17,7 +17,16 @@ def take_interrupts(handler: Any) -> None:
             signal.signal(number, handler)
 
 
+_READERS = {"view-scores", "inspect-output"}
+_READING = {"sql", "view", "report", "compare", "question", "cost", "prices", "endpoints", "schema", "doctor", "ui"}
+"""Commands of `shaberi` that make nothing that somebody would go on with."""
+
+
 def say_how_to_go_on() -> None:
-    """Say on stderr which command goes on where this one was interrupted."""
-    again = " ".join([os.path.basename(sys.argv[0]), *map(shlex.quote, sys.argv[1:])])  # noqa: PTH119
+    """Say on stderr which command goes on where this one was interrupted; one that only reads has just stopped."""
+    name, *arguments = [os.path.basename(sys.argv[0]), *sys.argv[1:]]  # noqa: PTH119
+    if name in _READERS or (name == "shaberi" and arguments[:1] and arguments[0] in _READING):
+        print("\nstopped", file=sys.stderr, flush=True)  # noqa: T201
+        return
+    again = " ".join([name, *map(shlex.quote, arguments)])
     print(f"\ninterrupted; what is finished is saved. Go on with:\n  {again}", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,5 +1,6 @@
 """`view-scores`: the scores of runs, with their denominators."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,6 +25,8 @@ else:
     formats = lazy("shaberi_dagster.show.formats")
     scores = lazy("shaberi_dagster.show.scores")
 
+LINES_ON_A_TERMINAL = 30
+
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 _EPILOG = """Examples:
@@ -37,6 +40,7 @@ _EPILOG = """Examples:
   view-scores --judge gpt-5.1 --format csv > scores.csv
   view-scores --tag legacy --question-set tengu@115       as the published tables have it
   view-scores --as-of 2026-07-01T12:00                    what this showed then
+  view-scores --top 100                                   more lines than the first 30
 
 A missing score is left out under the policy legacy, counts as the scale's minimum under zero, and leaves the
 mean undefined under strict."""
@@ -71,7 +75,10 @@ def show_scores(warehouse: Path, selection: ScoreSelection, output_format: str, 
     """
     selection.check()
     formats.check_format(output_format)
-    report = api.LakeReader(warehouse).scores(**vars(selection))
+    usual = LINES_ON_A_TERMINAL if output_format == "table" and sys.stdout.isatty() else 0
+    top = usual if view.top is None else view.top
+    report = api.LakeReader(warehouse).scores(**vars(selection), top=top)
+    view = replace(view, top=top)
     output.show(scores.ScoreDocument(report, view), output_format)
 
 

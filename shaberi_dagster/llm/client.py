@@ -47,6 +47,7 @@ _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatu
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
 _PARAMETER = re.compile(r"[\w.]{1,60}")
+_VERSIONED = re.compile(r"/v\d")
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _certificates = cache(httpx2.create_ssl_context)
 """Whom an endpoint's certificate is trusted from; read once, in 30 ms. SSL_CERT_FILE names others."""
@@ -220,6 +221,8 @@ class ChatClient:
                     raise EndpointError(f"endpoint {self._base_url} refuses us: {failure.message}") from None
                 is_unknown = UNKNOWN_MODEL.search(failure.message) and "max_tokens" not in failure.message
                 if error.status_code in _NOT_THERE or is_unknown:
+                    if error.status_code in _NOT_THERE and not _VERSIONED.search(urlsplit(self._base_url).path):
+                        near = near or "; addresses of such servers usually end in /v1"
                     said = failure.message.rstrip(".") if near else failure.message
                     raise EndpointError(f"endpoint {self._base_url} takes no calls of {model}: {said}{near}") from None
 

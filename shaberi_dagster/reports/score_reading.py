@@ -1,6 +1,6 @@
 """The scores of runs, read from the lake with everything that says how far they hold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -12,11 +12,11 @@ from shaberi_dagster.lake.statements import fetch, fetch_as
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import benchmarks_in, check_passes, reported_scales
 from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.requests import ScoreSelection
+from shaberi_dagster.reports.requests import BASELINE, ScoreSelection
 from shaberi_dagster.reports.score_report import MOST_RUNS, ScoreReport
 from shaberi_dagster.reports.score_settings import differences, read_settings
 from shaberi_dagster.reports.scores import ScoreRow, grouped, interval_columns
-from shaberi_dagster.reports.standings import read_standings, with_intervals_in, with_ties
+from shaberi_dagster.reports.standings import Ranking, read_standings, with_intervals_in, with_ties
 from shaberi_dagster.reports.uncertainty import (
     SumsReader,
     judge_remarks,
@@ -37,14 +37,17 @@ else:
     ensemble = lazy("shaberi_dagster.reports.ensemble")
 
 _ALL_RUNS = 1_000_000
+_MOST_NAMED = 10
 
 
-def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> ScoreReport:
+def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *, top: int = 0) -> ScoreReport:
     """The selected scores with their uncertainty, statistics, judges, replies and tokens.
 
     Args:
         catalog: The public views, at the time that is selected.
         selection: What to read.
+        top: Of very many runs, lines of each ranking that get intervals and are compared with the best; 0: all lines
+            get intervals, and none is compared.
 
     Raises:
         ConfigurationError: Nothing is selected, or runs that are to be put into one aggregate are not alike.
@@ -58,10 +61,9 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
         replies = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
     rankings, remarks = ranked.rankings, list(ranked.remarks)
     if ranked.is_large:
-        intervals = "intervals of ranked lines only, no" if selection.has_sums else "no intervals,"
-        remarks.append(f"More than {MOST_RUNS} runs: {intervals} ties, leniency and agreement.")
+        remarks.append(f"More than {MOST_RUNS} runs: {_read_of_many(selection, top)}.")
     if ranked.is_large and selection.has_sums:
-        rankings = with_intervals_in(reader, rankings)
+        rankings = _with_ties_on_top(reader, rankings, top) if top else with_intervals_in(reader, rankings)
     report = replace(
         ranked,
         rankings=rankings,
@@ -77,6 +79,24 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -
     if selection.tags or selection.runs:
         report = _with_statistics(catalog, report, selection)
     return _with_judges(catalog, report)
+
+
+def _read_of_many(selection: ScoreSelection, top: int) -> str:
+    """Say what is read of very many runs."""
+    if not selection.has_sums:
+        return "no intervals, ties, leniency and agreement"
+    if top:
+        return f"intervals and ties of the first {top} lines only, no leniency and agreement"
+    return "intervals of ranked lines only, no ties (--top), leniency and agreement"
+
+
+def _with_ties_on_top(reader: SumsReader, rankings: Sequence[Ranking], top: int) -> list[Ranking]:
+    """Return rankings whose first lines are compared with the best, adjusted over the pairs of these lines."""
+    first = with_ties(reader, [(ranking, ranking.standings[:top]) for ranking in rankings])
+    return [
+        replace(ranking, standings=(*lines, *ranking.standings[top:]))
+        for ranking, lines in zip(rankings, first, strict=True)
+    ]
 
 
 def _strategies(
@@ -114,7 +134,7 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection)
         over=selection.over,
         benchmarks=benchmarks_in(catalog),
     )
-    remarks = _remarks(selection) + version_remarks(rows)
+    remarks = [*_remarks(selection), *_without_passes(catalog, selection, rows), *version_remarks(rows)]
     reader, has_intervals = sums_reader(catalog, report, selection), _has_intervals(report, selection)
     if has_intervals:
         rows = with_intervals(reader, rows)
@@ -213,6 +233,24 @@ def _remarks(selection: ScoreSelection) -> list[str]:
     if selection.as_of:
         remarks.append(f"As of {selection.as_of.isoformat()}.")
     return remarks
+
+
+def _without_passes(
+    catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, rows: Sequence[ScoreRow]
+) -> Iterator[str]:
+    """Name the runs that would be here, had they scores under the passes."""
+    if selection.pipeline == BASELINE:
+        return
+    there = {row.run_id for row in rows}
+    of_all = _read_rows(catalog, replace(selection, pipeline=BASELINE))
+    lacking = dict.fromkeys(f"{row.model} {row.run_tag}" for row in of_all if row.run_id not in there)
+    if lacking:
+        named = list(lacking)[:_MOST_NAMED]
+        more = f" and {len(lacking) - len(named)} more" if len(lacking) > len(named) else ""
+        yield (
+            f"Without scores under {selection.pipeline}, so not here: {', '.join(named)}{more}; "
+            f"`shaberi reprocess --passes {selection.pipeline}` makes them."
+        )
 
 
 def _with_statistics(

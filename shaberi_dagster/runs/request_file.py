@@ -8,7 +8,8 @@ import yaml
 from pydantic import ConfigDict, ValidationError, create_model
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.runs.spec import CallOptions, ModelSettings, RunRequest
+from shaberi_dagster.util.names import did_you_mean
 
 _ANY_MODEL = "any"
 _SCHEMA_HEAD = {
@@ -57,6 +58,10 @@ def request_from(values: Mapping[str, Any]) -> tuple[RunRequest, CallOptions]:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the whole file"
+        if first["type"] == "extra_forbidden":
+            of_request = RunRequest.model_fields | CallOptions.model_fields
+            known = of_request if len(first["loc"]) == 1 else ModelSettings.model_fields
+            raise ConfigurationError(f"no field {where}; {did_you_mean(str(first['loc'][-1]), known)}") from error
         raise ConfigurationError(f"{where}: {first['msg']}") from error
 
 

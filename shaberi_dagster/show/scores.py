@@ -45,7 +45,7 @@ class ScoreDocument(Document):
             yield from run_blocks(report, several=False)
             yield from strategy_blocks(report.strategies)
         elif report.rows:
-            yield from standing_blocks(report, by=view.by, width=None if view.wide else width)
+            yield from standing_blocks(report, by=view.by, width=None if view.wide else width, top=view.top or 0)
             if len({(row.model, row.base_tag or row.run_tag) for row in report.rows}) == 1:
                 yield from self._of_one()
             elif report.strategies:

@@ -40,17 +40,21 @@ _ROOM_FOR_MODELS, _ROOM_FOR_TAGS = 24, 8
 """So many columns of the terminal names get before benchmarks do."""
 
 
-def standing_blocks(report: ScoreReport, *, by: str, width: int | None) -> Iterator[Block]:
+def standing_blocks(report: ScoreReport, *, by: str, width: int | None, top: int = 0) -> Iterator[Block]:
     """The rankings, and what is in none.
 
     Args:
         report: The scores.
         by: What has columns of its own: model (then it is benchmarks), or judge.
         width: Columns of the terminal, into which as many columns go as fit; None: all of them.
+        top: Lines of each ranking; 0: all.
     """
     for ranking in report.rankings:
         yield Heading(_title(ranking), _detail(ranking, report))
-        yield _table(ranking, by, width)
+        shown = replace(ranking, standings=ranking.standings[:top]) if top else ranking
+        yield _table(shown, by, width)
+        if n_more := len(ranking.standings) - len(shown.standings):
+            yield Sentences([f"{n_more} more (--top 0)"], "note")
     if report.not_ranked:
         yield Heading("Not ranked", "others have more: --model, --judge or --question-set compare over what is common")
         yield Sentences(list(_not_ranked(report.not_ranked)), "note")

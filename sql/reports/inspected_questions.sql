@@ -62,6 +62,7 @@ chosen as (
       and (
           $search is null
           or contains(lower(question), lower($search))
+          or contains(lower(category), lower($search))
           or (benchmark, question_id) in (from texts)
       )
 )

@@ -1,0 +1,101 @@
+"""Mistakes that people make, each of which ends in one true line that helps."""
+
+from pathlib import Path
+
+import pytest
+
+from shaberi_dagster.cli import interrupts
+from tests.commands import run
+from tests.mock_endpoint import running_mock
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--model", "a@@b"], "must not have '@@', which stands between a run's model and its tag: give the tag with"),
+        (["--model", "gtp:x"], "write ENDPOINT:MODEL (`shaberi endpoints` lists them)"),
+        (["--model", "unknown-model"], "no known endpoint serves model 'unknown-model': give --base-url"),
+        (["--model", "m", "--param", "top_k"], "--param top_k: write it as KEY=VALUE, such as top_k=20"),
+        (["--model", "m", "--param", "temperature=1"], "--param temperature: use --temperature"),
+        (
+            ["--model", "m", "--param", 'extra_headers={"Authorization": "x"}'],
+            "may hold a secret, which is never stored",
+        ),
+        (["--model", "m", "--thinking", "maybe"], "'maybe' is not one of 'on', 'off'"),
+        (["--model", "m", "--judge-param", "k:seed=1"], "no judge k judges here; there are j"),
+        (["--model", "m", "--benchmark", "elyzza"], "did you mean elyza?"),
+        (["--model", "m", "--temperature", "3"], "--temperature"),
+        (["--model", "m", "--limit", "0"], "--limit"),
+        (["--model", "m", "--samples", "3", "--strategy", "mayority"], "did you mean majority?"),
+        (["--model", "m", "--passes", "langmixing"], "did you mean lang_mixing?"),
+        (["--model", "m", "--tag", "a b"], "run tag 'a b' must be 1 to 100 characters"),
+        (["--model", "m", "--questions", "nowhere"], "nowhere"),
+        (["--model", "m", "--reasoning-efort", "low"], "No such option"),
+        (["--model", "m", "--config", "nothing.yaml"], "nothing.yaml"),
+    ],
+)
+def test_a_mistake_is_one_line_before_anything_is_asked(arguments: list[str], said: str) -> None:
+    with running_mock() as mock:
+        place = [] if arguments[1] in {"gtp:x", "unknown-model"} else ["--base-url", mock.base_url]
+        judge = ["--judge-model", "j", "--judge-base-url", mock.base_url]
+        complaint = run("run-evals", *arguments, *place, *judge).complaint
+
+        assert mock.stats()["requests"] == 0
+    assert said in complaint
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("model: m\ntempreature: 0.5\n", "no field tempreature; did you mean temperature"),
+        ("model: m\nsettings: [{benchmark: [elyza]}]\n", "no field settings.0.benchmark; did you mean benchmarks?"),
+        ("model: m\nparameters: 3\n", "parameters"),
+        ("model: [\n", "not YAML"),
+        ("- model\n", "it must name fields of a request"),
+    ],
+)
+def test_a_mistake_in_a_request_file_names_file_and_field(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "request.yaml"
+    file.write_text(text, encoding="utf-8")
+
+    complaint = run("run-evals", "--config", file).complaint
+
+    assert complaint.startswith(f"{file}: ")
+    assert said in complaint
+
+
+def test_an_address_without_its_end_is_told_what_such_addresses_end_in() -> None:
+    with running_mock() as mock:
+        address = mock.base_url.removesuffix("/v1")
+        place = ["--base-url", address, "--judge-base-url", address]
+        failed = run("run-evals", "--model", "m", *place, "--benchmark", "rakuda", "--judge-model", "j")
+
+    assert "addresses of such servers usually end in /v1" in failed.err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["view-scores"], "\nstopped\n"),
+        (["shaberi", "view"], "\nstopped\n"),
+        (["shaberi", "report", "--html", "x"], "\nstopped\n"),
+        (
+            ["shaberi", "reprocess", "--all"],
+            "\ninterrupted; what is finished is saved. Go on with:\n  shaberi reprocess --all\n",
+        ),
+        (
+            ["run-evals", "--model", "m"],
+            "\ninterrupted; what is finished is saved. Go on with:\n  run-evals --model m\n",
+        ),
+    ],
+)
+def test_only_who_makes_something_is_told_how_to_go_on(
+    command: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", command)
+
+    interrupts.say_how_to_go_on()
+
+    assert capsys.readouterr().err == said
