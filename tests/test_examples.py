@@ -43,6 +43,7 @@ _NOT_RUN = {
 """Parts of commands that cannot run here, and why."""
 _TYPED_OTHERWISE = {
     "--questions hub": "",
+    "vllm run-batch": "python $PROJECT/tests/run_batch.py --url {mock}",
     "http://localhost:8000/v1": "{mock}",
     "http://localhost:8001/v1": "{mock}",
     "2026-07-01T12:00": "$(date +%FT%T)",
@@ -54,7 +55,10 @@ _NOT_ZERO = {"--baseline main": {0, 1, 4}}
 _JUDGED = "run-evals --base-url {mock} --judge-model gpt-5.1 --tag july --model"
 _NIGHTLY = "quick-eval --model my-model --base-url {mock} --datasets gsm8k --strategy standard --tag nightly"
 _SMALL = "quick-eval --model gpt-4.1-mini --datasets gsm8k,arc --strategy standard"
+_ANSWERED = "shaberi export --format requests --model my-model --tag far --benchmark elyza --output requests.jsonl && python $PROJECT/tests/run_batch.py --url {mock} -i requests.jsonl -o "
 _BEFORE = {
+    "shaberi import-answers answers.jsonl --model my-model --benchmark elyza": f"{_ANSWERED} answers.jsonl",
+    "shaberi import-answers batch-output.jsonl --model my-model --tag vllm": f"{_ANSWERED} batch-output.jsonl",
     "run-evals --config july.yaml --tag august": "run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --print-config > july.yaml",
     "run-evals --model my-model --tag july --rejudge --judge-model gpt-5.1 --judge-prompt strict": "export SHABERI_PROMPTS=prompts; cp -r $PROJECT/prompts . && mkdir -p prompts/variants/strict/judging && (echo strict; cat prompts/judging/answer_rule.jinja) > prompts/variants/strict/judging/answer_rule.jinja",
     "mkdir -p prompts/variants/strict/judging": "cp -r $PROJECT/prompts .; export SHABERI_PROMPTS=prompts",

@@ -11,7 +11,7 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.results.selection import FORMATS, RESULTS, SHABERI_V1, ExportSelection
+from shaberi_dagster.exchange.results.selection import FORMATS, REQUESTS, RESULTS, SHABERI_V1, ExportSelection
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings, check_writable
 from shaberi_dagster.show.live import reporter_for
@@ -19,10 +19,16 @@ from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.permissions import user_umask
 
 if TYPE_CHECKING:  # what help and wrong options need not wait for
-    from shaberi_dagster.exchange import outcomes
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.exchange import answer_files, installation, outcomes
     from shaberi_dagster.exchange.results import results_tree, shaberi_v1
     from shaberi_dagster.lake import store
+    from shaberi_dagster.runs import request_file
 else:
+    output = lazy("shaberi_dagster.cli.output")
+    answer_files = lazy("shaberi_dagster.exchange.answer_files")
+    installation = lazy("shaberi_dagster.exchange.installation")
+    request_file = lazy("shaberi_dagster.runs.request_file")
     outcomes = lazy("shaberi_dagster.exchange.outcomes")
     results_tree = lazy("shaberi_dagster.exchange.results.results_tree")
     shaberi_v1 = lazy("shaberi_dagster.exchange.results.shaberi_v1")
@@ -34,12 +40,15 @@ EPILOG = """Examples:
   shaberi export                                           all runs, into results/
   shaberi export --model my-model --tag july --compact
   shaberi export --format shaberi-v1 --output export --source shisa    one imported tree, exactly as it was
+  shaberi export --format requests --model my-model --benchmark elyza --output requests.jsonl
 
 results: a folder MODEL/TAG for each run with manifest.json and JSON Lines; only what has changed is written. With
 shaberi-v1, where several files would have one place, the first one gets it; the others are below sources/TREE or
 tags/TAG.
 
 Exit codes: 0 fine, 2 usage or configuration error, 3 some runs could not be exported, 130 interrupted."""
+NOWHERE = "http://localhost:8000/v1"
+"""Address in the plan of calls that are not made here; their lines have none."""
 _ELSEWHERE = "name another folder with --output"
 
 
@@ -53,18 +62,31 @@ class ExportOptions(CommandOptions):
     ] = None
     output_format: Annotated[
         str,
-        Field(description="results: a folder for each run; shaberi-v1: the trees of the old suite"),
+        Field(
+            description="results: a folder for each run; shaberi-v1: the trees of the old suite; requests: calls for "
+            "answers that another tool is to make, as lines of OpenAI's batches"
+        ),
         Option("how", ("--format",), metavar="|".join(FORMATS)),
     ] = RESULTS
     compact: Annotated[
         bool, Field(description="results: no whole texts in normalized/, but a pointer to them"), Option("how")
     ] = False
+    benchmarks: Annotated[
+        list[str] | None,
+        Field(description="requests: what is to be answered; default: the four of Shaberi"),
+        Option("how", ("--benchmark",), known="benchmarks"),
+    ] = None
+    config: Annotated[
+        Path | None, Field(description="requests: a request file with parameters and questions"), Option("how")
+    ] = None
     as_json: AsJson = False
 
 
 def export(selection: ExportSelection, how: ExportOptions) -> int:
     """Write runs as files that other tools read."""
     with user_umask() if how.output else nullcontext():
+        if how.output_format == REQUESTS:
+            return export_requests(selection, how)
         return run_export(
             Settings.from_environment(),
             how.output,
@@ -73,6 +95,31 @@ def export(selection: ExportSelection, how: ExportOptions) -> int:
             compact=how.compact,
             as_json=how.as_json,
         )
+
+
+def export_requests(selection: ExportSelection, how: ExportOptions) -> int:
+    """Write the calls for answers of one model, to a file or stdout.
+
+    Raises:
+        ConfigurationError: Not one model is named, or its run cannot be planned.
+    """
+    asked = dict(request_file.read_values(how.config)) if how.config else {}
+    if selection.models:
+        asked["model"] = selection.models[0]
+    if selection.tags:
+        asked["tag"] = selection.tags[0]
+    if len(selection.models) > 1 or len(selection.tags) > 1 or "model" not in asked:
+        raise ConfigurationError(f"--format {REQUESTS} is of one model and tag: name it with --model")
+    asked |= {"benchmarks": how.benchmarks} if how.benchmarks else {}
+    request, _ = request_file.request_from({"base_url": NOWHERE} | asked)
+    lines = answer_files.requests_of(request, installation.Installation(Settings.from_environment()))
+    if how.output is None:
+        sys.stdout.flush()
+        sys.stdout.buffer.writelines(lines)
+        return FINE
+    with output.opened(how.output, "wb") as file:
+        file.writelines(lines)
+    return FINE
 
 
 def run_export(

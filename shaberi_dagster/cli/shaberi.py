@@ -24,6 +24,10 @@ _COMMANDS = {
         "shaberi_dagster.cli.import_ensemble:import_ensemble",
         "Import response caches of the ensemble-consensus evaluation.",
     ),
+    "import-answers": (
+        "shaberi_dagster.cli.import_answers:import_answers",
+        "Bring answers that were made elsewhere into the lake, as a run that can be judged and compared.",
+    ),
     "reprocess": (
         "shaberi_dagster.cli.reprocess:reprocess",
         "Make stored runs anew without any call: parse, apply passes, derive scores.",

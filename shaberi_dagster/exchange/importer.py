@@ -10,8 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
+from shaberi_dagster.benchmarks.questions import Question, QuestionSet
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.util.identity import run_id_of
@@ -77,6 +79,7 @@ class ImportedSample:
         latency_seconds: How long it took.
         fields: What else is recorded.
         verdicts: What judges said of it.
+        columns: Columns of `answers` that are recorded: finish_reason, thinking, answer_prompt_tokens, …
     """
 
     index: int
@@ -85,6 +88,7 @@ class ImportedSample:
     latency_seconds: float | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
     verdicts: Sequence[ImportedVerdict] = ()
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,8 @@ class Entry:
         part: Of which run and benchmark it is.
         name: The source's own id of the question.
         samples: Those that can be read.
-        question: The question's text; None where it is not recorded.
+        asked: The question, where it is one of a known set.
+        question: Else the question's text; None where it is not recorded.
         reference: The right answer, likewise.
         category: Of the question, likewise.
         fields: What else is recorded.
@@ -110,6 +115,7 @@ class Entry:
     part: RunPart
     name: str
     samples: Sequence[ImportedSample]
+    asked: Question | None = None
     question: str | None = None
     reference: str | None = None
     category: str | None = None
@@ -223,6 +229,7 @@ class Importer(ABC):
         not_recorded: What the files do not say of answers.
         not_recorded_by_judges: What they do not say of verdicts.
         reads_again: Read files that are in the lake once more, since they can tell what the lake does not keep.
+        known: The known question sets that all entries are of, by benchmark; none where questions are the files' own.
     """
 
     name: ClassVar[str]
@@ -234,6 +241,7 @@ class Importer(ABC):
     not_recorded: ClassVar[str] = "settings, tokens, times, finish_reason"
     not_recorded_by_judges: ClassVar[str] = "settings, prompt, tokens, times"
     reads_again: ClassVar[bool] = False
+    known: Mapping[str, QuestionSet] = MappingProxyType({})
 
     @abstractmethod
     def entries(self, source: ImportSource, content: bytes) -> Iterable[Entry | Rejected]:

@@ -120,13 +120,22 @@ class _Benchmark:
         rows = [{row["sample_index"] for row in question.judgements} for question in self.questions.values()]
         return "complete" if sum(map(len, rows)) == len(self.questions) * self.samples else "partial"
 
-    def resolve(self, name: str, title: str) -> None:
+    def resolve(self, name: str, title: str, known: QuestionSet | None = None) -> None:
         """Give its rows the ids of their questions, and the set that these are.
 
         Args:
             name: The benchmark.
             title: What its questions come from.
+            known: The set that all of them are of, if there is one.
         """
+        if known is not None:
+            own = tuple(question for question in known.questions if question.question_id in self.questions)
+            sha256 = content_sha256(own)
+            self.asked = replace(known, name=set_name_of(name, len(own), sha256), sha256=sha256, questions=own)
+            for question in self.questions.values():
+                for row in (*question.answers, *question.judgements):
+                    row.update(question_id=question.name, question_set=self.asked.name)
+            return
         questions = sorted(self.questions.values(), key=lambda question: question.order)
         asked = []
         for position, question in enumerate(questions, start=1):
@@ -335,7 +344,8 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
 
     def _stored_texts(self, benchmarks: Iterable[str]) -> dict[tuple[str, str], Question]:
         """Read the questions of earlier imports by benchmark and id."""
-        rows = self.lake.read("questions", {"source": self._importer.title, "benchmark": sorted(benchmarks)})
+        own = {} if self._importer.known else {"source": self._importer.title}
+        rows = self.lake.read("questions", {**own, "benchmark": sorted(benchmarks)})
         return {(row["benchmark"], row["question_id"]): Question.from_row(row) for row in rows.iter_rows(named=True)}
 
     def _take(self, source: ImportSource) -> None:
@@ -368,8 +378,8 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
             "source_line": entry.line,
         }
         judged = own | {"not_recorded": importer.not_recorded_by_judges}
-        text = None
-        if entry.question is not None:
+        text = entry.asked
+        if text is None and entry.question is not None:
             question_id = sha256_text(entry.question)
             text = Question(question_id, 1, entry.name, entry.category, entry.question, entry.reference, None)
         return _Question(
@@ -393,7 +403,7 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
         for _, name, benchmark in self._benchmarks():
             for question in benchmark.questions.values():
                 question.text = question.text or known.get((name, question.name))
-            benchmark.resolve(name, self._importer.title)
+            benchmark.resolve(name, self._importer.title, self._importer.known.get(name))
 
     def _name_consensus(self) -> None:
         """Let what strategies made here of the samples have the name of the set as it is now."""
@@ -569,6 +579,7 @@ def _answer(entry: Entry, sample: ImportedSample) -> Row:
         "answer_hash": sha256_text(sample.text),
         "answer_state": answer_state(sample.text),
         "latency_seconds": sample.latency_seconds,
+        **sample.columns,
     }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from shaberi_dagster.exchange.answer_files import ImportedAnswers
 from shaberi_dagster.exchange.results.results_tree import ResultsExport
 from shaberi_dagster.exchange.results.shaberi_v1 import RECORD_NAME, Export, Note
 from shaberi_dagster.exchange.trees.sums import Reconciliation
@@ -13,6 +14,7 @@ from shaberi_dagster.reports.figures import megabytes
 from shaberi_dagster.reports.report import Block, Column, Document, Heading, Result, Sentences, Table
 
 _MOST_SHOWN = 20
+_MOST_NAMED = 3
 _COUNTS = ("files", "lines", "blank", "imported", "repeated", "quarantined")
 _ENTRIES = ("entries", "entries_imported", "entries_repeated", "entries_quarantined")
 
@@ -147,6 +149,26 @@ def _of_caches(report: Mapping[str, Any]) -> Iterator[str]:
     if report["quarantine"]:
         yield 'their text: shaberi sql "select path, reason, raw from legacy_quarantine"'
     yield from (f"sums do not agree: {sentence}" for sentence in report["discrepancies"])
+
+
+def answers_result(done: ImportedAnswers) -> Result:
+    """Say which answers came in, which rows were set aside, and which questions have none."""
+    report, quarantined = done.report, done.report.quarantine.to_dicts()
+    imported, repeated = (sum(file[name] for file in report.document()["files"]) for name in _ENTRIES[1:3])
+    there = f"{imported + repeated:,} answered questions in run {done.run_id} ({repeated:,} were there)"
+    lines = [f"{there}; {len(quarantined):,} rows set aside"]
+    lines += [
+        f"set aside: {row['path']}:{row['source_line'] or ''} {row['reason']}" for row in quarantined[:_MOST_SHOWN]
+    ]
+    if len(quarantined) > _MOST_SHOWN:
+        lines.append('all of them: shaberi sql "select path, source_line, reason, raw from legacy_quarantine"')
+    for questions, texts in done.missing.items():
+        if texts:
+            named = "; ".join(f"{' '.join(text.split())[:40]}" for text in texts[:_MOST_NAMED])
+            lines.append(f"without an answer: {len(texts):,} questions of {questions}, such as {named}")
+    lines += [f"sums do not agree: {sentence}" for sentence in report.discrepancies()]
+    missing = {questions: len(texts) for questions, texts in done.missing.items()}
+    return Result([Sentences(lines)], document={**report.document(), "run_id": done.run_id, "missing": missing})
 
 
 def _titled(title: str, frame: pl.DataFrame) -> Iterator[Block]:

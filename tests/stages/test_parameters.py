@@ -6,7 +6,6 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
-from multidict import CIMultiDict
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.planning import plan_run
@@ -63,7 +62,11 @@ def test_each_call_has_what_was_asked_for_it(workspace: Workspace, mock: MockEnd
     assert sorted(body["max_tokens"] for body in answers) == [3000, 6000]
     assert all(body["messages"][0] == {"role": "system", "content": "簡潔に"} for body in answers)
     received = zip(mock.bodies, mock.headers, strict=True)
-    titles = [CIMultiDict(headers).get("X-Title") for body, headers in received if body in answers]
+    titles = [
+        {name.lower(): value for name, value in headers.items()}.get("x-title")
+        for body, headers in received
+        if body in answers
+    ]
     assert titles == ["evaluation"] * 2
 
 

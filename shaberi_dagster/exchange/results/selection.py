@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from shaberi_dagster.reports.requests import Models, Sources, Tags
 
-RESULTS, SHABERI_V1 = "results", "shaberi-v1"
-FORMATS = (RESULTS, SHABERI_V1)
+RESULTS, SHABERI_V1, REQUESTS = "results", "shaberi-v1", "requests"
+FORMATS = (RESULTS, SHABERI_V1, REQUESTS)
 
 
 @dataclass(frozen=True)

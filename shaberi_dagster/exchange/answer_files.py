@@ -1,0 +1,236 @@
+"""Answers that were made elsewhere, as files of any tool; and the requests that such a tool needs."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from shaberi_dagster.benchmarks.files import read_rows
+from shaberi_dagster.benchmarks.questions import Question, QuestionSet
+from shaberi_dagster.benchmarks.registry import parse_benchmarks
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.exchange.importer import Entry, ImportedSample, Importer, ImportSource, RunPart
+from shaberi_dagster.exchange.logs import import_logs
+from shaberi_dagster.exchange.rejected import Rejected
+from shaberi_dagster.exchange.reporting import ImportReport
+from shaberi_dagster.llm.endpoints import request_body
+from shaberi_dagster.llm.providers.registry import DEFAULT_PROVIDER, PROVIDERS
+from shaberi_dagster.llm.reply import MalformedReplyError, ReceivedReply
+from shaberi_dagster.llm.thinking import split_thinking
+from shaberi_dagster.runs.plan import RunPlan
+from shaberi_dagster.runs.planning import plan_run
+from shaberi_dagster.runs.questions import load_questions, load_source
+from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.runs.stored import find_run
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.util.identity import check_model_name, check_run_tag, run_id_of
+
+_ANSWERS = ("answer", "response", "output", "completion")
+_THINKING = ("thinking", "reasoning", "reasoning_content")
+_TOKENS = ("prompt_tokens", "completion_tokens")
+_PATH = "/v1/chat/completions"
+
+
+class _NoAnswerError(Exception):
+    """A row that cannot become an answer, and why."""
+
+
+@dataclass
+class AnswerFiles(Importer):
+    """Rows with a question (its text or id) and an answer: CSV, JSON Lines, JSON, Parquet; or a batch's output.
+
+    Attributes:
+        model: Whose answers they are.
+        run_tag: Tag of the run.
+        known: The question sets of the run, by benchmark.
+        benchmark: The benchmark of rows that name none.
+    """
+
+    name = "answers"
+    title = "answers made elsewhere"
+    what = "answers"
+    plural = "answer files"
+    suffix = ""
+    not_recorded = "settings, prompt"
+
+    model: str
+    run_tag: str
+    known: Mapping[str, QuestionSet] = field(default_factory=dict)
+    benchmark: str | None = None
+
+    def entries(self, source: ImportSource, content: bytes) -> Iterable[Entry | Rejected]:
+        """Put the rows of a file together by question; what is no answer to a question of the sets is set aside."""
+        found: dict[tuple[str, str], dict[int, tuple[int, ImportedSample]]] = {}
+        rejected: list[Rejected] = []
+        try:
+            rows = list(read_rows(source.location))
+        except ConfigurationError as error:
+            return [Rejected.of(None, str(error), content, what="file")]
+        for line, row in rows:
+            try:
+                benchmark, question, sample = self._read(row)
+                samples = found.setdefault((benchmark, question.question_id), {})
+                first, _ = samples.setdefault(sample.index, (line, sample))
+                reason = None if first == line else f"answers the question of line {first} again, which stands"
+            except (_NoAnswerError, MalformedReplyError) as error:
+                reason = str(error)
+            if reason:
+                rejected.append(Rejected.of(line, reason, orjson.dumps(row, default=str)))
+        return [*self._entries(found), *rejected]
+
+    def _entries(self, found: Mapping[tuple[str, str], Mapping[int, tuple[int, ImportedSample]]]) -> Iterator[Entry]:
+        most = Counter[str]()
+        for (benchmark, _), samples in found.items():
+            most[benchmark] = max(most[benchmark], len(samples))
+        for (benchmark, question_id), samples in found.items():
+            yield Entry(
+                line=min(line for line, _ in samples.values()),
+                part=RunPart(self.model, self.run_tag, benchmark, most[benchmark]),
+                name=question_id,
+                samples=[sample for _, (_, sample) in sorted(samples.items())],
+                asked=self._by_id(benchmark)[question_id],
+            )
+
+    def _by_id(self, benchmark: str) -> dict[str, Question]:
+        return {question.question_id: question for question in self.known[benchmark].questions}
+
+    def _read(self, row: Mapping[str, Any]) -> tuple[str, Question, ImportedSample]:
+        if "custom_id" in row:
+            return self._read_batch(row)
+        benchmark = self._benchmark_of(row.get("benchmark"))
+        question = self._question(benchmark, row.get("question_id"), row.get("question"))
+        text = next((value for name in _ANSWERS if (value := row.get(name)) is not None), None)
+        if not isinstance(text, str):
+            raise _NoAnswerError(f"has no answer: it stands in {', '.join(_ANSWERS)}")
+        thinking = next((str(value) for name in _THINKING if (value := row.get(name))), None)
+        columns = {f"answer_{name}": count for name in _TOKENS if (count := _count(row.get(name))) is not None}
+        reply = ReceivedReply(text, thinking, str(row["finish_reason"]) if row.get("finish_reason") else None)
+        return benchmark, question, _sample(_count(row.get("sample_index")) or 0, reply, columns)
+
+    def _read_batch(self, row: Mapping[str, Any]) -> tuple[str, Question, ImportedSample]:
+        """Read a line of a batch's output, as OpenAI, vLLM and others write it, for a request that was exported."""
+        name, _, rest = str(row["custom_id"]).partition("/")
+        question_id, _, index = rest.partition("/")
+        benchmark = self._benchmark_of(name)
+        question = self._question(benchmark, question_id, None)
+        response = row.get("response") or {}
+        body = response.get("body") or {}
+        if row.get("error") or body.get("error") or response.get("status_code", 200) >= 400:  # noqa: PLR2004
+            failed = ImportedSample(int(index or 0), "", str(row.get("error") or body.get("error") or response))
+            return benchmark, question, failed
+        reply = PROVIDERS.use(DEFAULT_PROVIDER)().reply(body)
+        columns = {f"answer_{name}": count for name, count in vars(reply.usage).items() if count is not None}
+        return benchmark, question, _sample(int(index or 0), reply, columns)
+
+    def _benchmark_of(self, name: object) -> str:
+        benchmark = str(name or self.benchmark or "")
+        if benchmark not in self.known:
+            asked = ", ".join(self.known)
+            why = f"is of benchmark {benchmark!r}, not of {asked}" if benchmark else "names no benchmark"
+            raise _NoAnswerError(why)
+        return benchmark
+
+    def _question(self, benchmark: str, question_id: object, text: object) -> Question:
+        asked = self.known[benchmark]
+        for question in asked.questions:
+            if question_id not in {None, ""} and str(question_id) in {question.question_id, question.upstream_id}:
+                return question
+            if isinstance(text, str) and text.strip() == question.question.strip():
+                return question
+        raise _NoAnswerError(f"is to no question of {asked.name}")
+
+
+def _count(value: object) -> int | None:
+    """Return a whole number that a row has, also as text; None where it has none."""
+    try:
+        return int(str(value))
+    except ValueError:
+        return None
+
+
+def _sample(index: int, reply: ReceivedReply, columns: Mapping[str, Any]) -> ImportedSample:
+    split = split_thinking(reply.content)
+    thinking = "\n\n".join(text for text in (reply.reasoning, split.thinking) if text)
+    more = {
+        "finish_reason": reply.finish_reason,
+        "truncated": reply.finish_reason == "length",
+        "thinking": thinking or None,
+        "raw_answer": reply.content if reply.content != split.answer else None,
+    }
+    return ImportedSample(index, split.answer, columns={**columns, **more})
+
+
+@dataclass(frozen=True)
+class ImportedAnswers:
+    """An import of answers.
+
+    Attributes:
+        report: What became of the files.
+        run_id: The run.
+        missing: Texts of questions without an answer, by question set.
+    """
+
+    report: ImportReport
+    run_id: str
+    missing: Mapping[str, Sequence[str]]
+
+
+def import_answers(
+    paths: Sequence[Path],
+    workspace: Workspace,
+    *,
+    model: str,
+    tag: str,
+    benchmarks: Sequence[str],
+    questions: str | None = None,
+) -> ImportedAnswers:
+    """Bring answers that were made elsewhere into the lake, as a run that can be judged.
+
+    Args:
+        paths: Their files.
+        workspace: Where to write.
+        model: Whose they are.
+        tag: Tag of the run.
+        benchmarks: What they answer; rows that name no benchmark are of the first one where it is the only one.
+        questions: `starter`, `hub` or a folder; None is the configured folder, else the starter set.
+
+    Raises:
+        ConfigurationError: A file, benchmark or question set is not there, nothing could be read, or the run was made
+            here.
+    """
+    check_model_name(model)
+    check_run_tag(tag)
+    chosen = parse_benchmarks(",".join(benchmarks))
+    before = find_run(workspace.lake, model, tag)
+    known = {name: load_questions(before, name, workspace) for name in before.benchmarks} if before else {}
+    asked = {benchmark.name: load_source(benchmark, questions, None, workspace) for benchmark in chosen}
+    importer = AnswerFiles(model, tag, {**known, **asked}, chosen[0].name if len(chosen) == 1 else None)
+    report = import_logs(importer, paths, workspace)
+    run_id = run_id_of(model, tag)
+    answers = workspace.lake.read("answers", {"run_id": run_id}, ["benchmark", "question_id"])
+    there = set(answers.unique().iter_rows())
+    missing = {
+        questions_of.name: [
+            question.question for question in questions_of.questions if (name, question.question_id) not in there
+        ]
+        for name, questions_of in asked.items()
+    }
+    return ImportedAnswers(report, run_id, missing)
+
+
+def requests_of(request: RunRequest, workspace: Workspace) -> Iterator[bytes]:
+    """Yield the calls for answers of a run as lines of OpenAI's batch form, which many tools take.
+
+    Raises:
+        ConfigurationError: The request cannot be planned.
+    """
+    spec = plan_run(request, workspace, is_judged=False)
+    answers = Answers(RunPlan(spec, list(spec.benchmarks), workspace))
+    for item in answers.items(answers.planned()):
+        custom_id = "/".join(str(item.columns[name]) for name in ("benchmark", "question_id", "sample_index"))
+        line = {"custom_id": custom_id, "method": "POST", "url": _PATH, "body": request_body(item.request)}
+        yield orjson.dumps(line) + b"\n"
