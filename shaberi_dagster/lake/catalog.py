@@ -29,7 +29,7 @@ from shaberi_dagster.lake.log import LOG, Log
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import quoted
-from shaberi_dagster.lake.views import define_added_views, public_views, view_files
+from shaberi_dagster.lake.views import column_meaning, columns_file, define_added_views, public_views, view_files
 from shaberi_dagster.util.lazy import lazy
 
 if TYPE_CHECKING:  # delta-rs and polars cost start-up time
@@ -378,13 +378,12 @@ def define_views(
 
 def _describe_views(connection: duckdb.DuckDBPyConnection) -> None:
     """Give the public views and their columns the comments that a reader of the file sees."""
-    documented = {(name, column.name): column.description for name, table in TABLES.items() for column in table.columns}
     columns = connection.execute(
         "select table_name, column_name from duckdb_columns() "
         "where (database_name, schema_name) = (current_database(), 'main')"
     ).fetchall()
     comments = {f"{view.kind} {view.name}": view.description for view in public_views()}
-    comments |= {f"column {view}.{column}": documented.get((view, column), "") for view, column in columns}
+    comments |= {f"column {view}.{column}": column_meaning(view, column) for view, column in columns}
     # All at once: one by one they take twice as long.
     connection.execute("".join(f"comment on {name} is {quoted(text)};" for name, text in comments.items() if text))
 
@@ -465,4 +464,5 @@ def _description(folder: Path, versions: dict[str, int]) -> dict[str, Any]:
 def _definitions() -> str:
     """Describe the files that define the views and their columns, as they are now."""
     modules = [Path(__file__).with_name(name) for name in ("catalog.py", "schemas.py", "views.py")]
-    return repr([(path.name, path.stat().st_mtime_ns) for path in [*view_files().values(), *modules]])
+    files = [*view_files().values(), columns_file(), *modules]
+    return repr([(path.name, path.stat().st_mtime_ns) for path in files])

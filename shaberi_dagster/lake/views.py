@@ -5,11 +5,13 @@ a table's name takes its place.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import duckdb
+import yaml
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake import schemas
@@ -62,6 +64,36 @@ def view_files() -> dict[str, Path]:
     """Map the names of views to the files of `sql/views`: `60_leaderboard.sql` defines `leaderboard`."""
     paths = sorted((project_folder("sql") / "views").glob("*.sql"))
     return {path.stem.partition("_")[2]: path for path in paths}
+
+
+def columns_file() -> Path:
+    """Return the file with the meanings of columns that no table has."""
+    return project_folder("sql") / "views" / "columns.yaml"
+
+
+def column_meaning(view: str, column: str) -> str:
+    """Say what a column of a view means: as its table says it, else the file of meanings, else every table alike."""
+    meanings = _meanings()
+    return meanings.get(f"{view}.{column}") or meanings.get(column, "")
+
+
+@cache
+def _meanings() -> Mapping[str, str]:
+    """Map names of columns, some as VIEW.NAME, to what they mean."""
+    of_tables = {
+        f"{name}.{column.name}": column.description for name, table in TABLES.items() for column in table.columns
+    }
+    by_name: dict[str, set[str]] = {}
+    for name, description in of_tables.items():
+        by_name.setdefault(name.partition(".")[2], set()).add(description)
+    alike = {name: descriptions.pop() for name, descriptions in by_name.items() if len(descriptions) == 1}
+    return alike | read_meanings(columns_file()) | of_tables
+
+
+def read_meanings(path: Path) -> dict[str, str]:
+    """Read a file of meanings."""
+    meanings: dict[str, str] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return meanings
 
 
 def _view_of(table: LakeTable) -> View:

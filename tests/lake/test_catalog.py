@@ -25,7 +25,7 @@ from shaberi_dagster.lake.formats import FORMAT_NAME
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.statements import default_parameters, describe_sql, parameter_kinds
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.views import View, public_views, view_files
+from shaberi_dagster.lake.views import View, columns_file, public_views, read_meanings, view_files
 
 pytestmark = pytest.mark.integration
 
@@ -152,6 +152,18 @@ def test_every_column_of_the_lake_has_a_description_that_sql_shows(catalog: duck
     for name, table in TABLES.items():
         for column in table.columns:
             assert comments[name, column.name] == column.description
+
+
+def test_each_column_of_each_view_says_what_it_means(catalog: duckdb.DuckDBPyConnection) -> None:
+    shown = run_query(
+        catalog,
+        "select table_name, column_name, comment from duckdb_columns() "
+        "where not internal and (database_name, schema_name) = (current_database(), 'main')",
+    ).fetchall()
+    assert len(shown) > 900
+    assert [(view, column) for view, column, comment in shown if not comment] == []
+    names = {name for view, column, _ in shown for name in (column, f"{view}.{column}")}
+    assert set(read_meanings(columns_file())) <= names
 
 
 @pytest.mark.parametrize(
