@@ -22,6 +22,7 @@ from shaberi_dagster.reports.report import Document, Report
 from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.reports.score_report import ScoreReport
+from shaberi_dagster.reports.sweep import SweepReport, read_sweep
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.settings import Settings, warehouse_folder
 from shaberi_dagster.util.lazy import lazy
@@ -78,6 +79,19 @@ class LakeReader:
         """
         with self._catalog(as_of) as catalog:
             return read_scores(catalog, ScoreSelection(as_of=as_of, **selection), top=top)
+
+    def sweep(self, models: Sequence[str], tags: Sequence[str]) -> SweepReport:
+        """Runs that differ in a setting: scores compared with the best, and what their answers cost.
+
+        Args:
+            models: Their models.
+            tags: Their tags.
+
+        Raises:
+            ConfigurationError: There are no scores.
+        """
+        with self._catalog() as catalog:
+            return read_sweep(catalog, ScoreSelection(models=models, tags=tags))
 
     def compare(self, a: str, b: str, **choices: Any) -> "comparison.ComparisonReport":
         """Two models or runs, question by question; `.frame` has the differences as a frame.

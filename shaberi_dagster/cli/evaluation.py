@@ -1,8 +1,10 @@
 """Output of commands that evaluate: the plan, the scores, and failures."""
 
-from shaberi_dagster.cli import view_scores
+from shaberi_dagster import api
+from shaberi_dagster.cli import output, view_scores
 from shaberi_dagster.cli.output import say, tell
 from shaberi_dagster.defs.running import Evaluation
+from shaberi_dagster.reports import sweep
 from shaberi_dagster.reports.plan import plan_result
 from shaberi_dagster.viewer.web.address import where_to_look
 
@@ -16,6 +18,13 @@ def show_scores(evaluation: Evaluation, *, as_json: bool) -> None:
     """Print the scores of its runs, on stdout."""
     warehouse = evaluation.workspace.settings.warehouse
     view_scores.show_scores(warehouse, evaluation.selection, "json" if as_json else "table")
+
+
+def show_sweep(evaluation: Evaluation, *, as_json: bool) -> None:
+    """Print the settings of a sweep side by side, on stdout."""
+    lake = api.LakeReader(evaluation.workspace.settings.warehouse)
+    selection = evaluation.selection
+    output.show(sweep.sweep_result(lake.sweep(selection.models, selection.tags)), "json" if as_json else "table")
 
 
 def say_where_to_look(evaluation: Evaluation, path: str, name: str, about: str) -> None:

@@ -40,6 +40,7 @@ More examples:
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --dry-run
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --print-config > july.yaml
   run-evals --config july.yaml --tag august
+  run-evals --model gpt-5.1 --judge-model gpt-5.1 --benchmark tengu --sweep reasoning_effort=low,medium,high
   run-evals --model my-model --tag july --runs 8 --submit
 
 Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed parts, 130 interrupted."""
@@ -49,6 +50,11 @@ class RunEvals(CommandOptions):
     """Options of `run-evals` beside the request."""
 
     runs: Annotated[int, Field(ge=1, description="Independent runs, TAG-run1 ... TAG-runN"), Option("what")] = 1
+    sweep: Annotated[
+        list[str] | None,
+        Field(description="A run for each value, and a table of scores and costs"),
+        Option("advanced", metavar="NAME=VALUES", repeated=True),
+    ] = None
     rejudge: Annotated[bool, Field(description="Judge the stored answers anew; ask no model"), Option("how")] = False
     reprocess: Annotated[bool, Field(description="Parse, apply passes and score again; ask nobody"), Option("how")] = (
         False
@@ -74,18 +80,20 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
     if how.reprocess:
         calls = calls.model_copy(update={"max_tokens_total": 0})
     gc.disable()  # imports leave no garbage, so none is looked for among them
+    if how.sweep and how.runs > 1:
+        raise ConfigurationError("--sweep makes a run for each value and --runs several of one: leave one out")
+    requests = request.swept(how.sweep) if how.sweep else request.independent(how.runs)
     make_evaluation = running.Evaluation
     gc.freeze()
     gc.enable()
-    made = make_evaluation(
-        request.independent(how.runs), calls, rejudge=how.rejudge, reprocess=how.reprocess, submit=how.submit
-    )
+    made = make_evaluation(requests, calls, rejudge=how.rejudge, reprocess=how.reprocess, submit=how.submit)
     if how.dry_run:
         evaluation.show_plan(made, as_json=how.as_json)
         return FINE
     status = made.run()
-    evaluation.show_scores(made, as_json=how.as_json)
-    about = ("/run", "run", made.spec.run_id) if how.runs == 1 else ("/model", "model", made.spec.model)
+    show = evaluation.show_sweep if how.sweep else evaluation.show_scores
+    show(made, as_json=how.as_json)
+    about = ("/run", "run", made.spec.run_id) if len(requests) == 1 else ("/model", "model", made.spec.model)
     evaluation.say_where_to_look(made, *about)
     if status == "complete":
         return FINE

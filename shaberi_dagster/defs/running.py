@@ -208,7 +208,7 @@ class Evaluation:
             else ()
         )
         return ScoreSelection(
-            models=[self.spec.model],
+            models=list(dict.fromkeys(spec.model for spec in self._specs)),
             tags=[spec.run_tag for spec in self._specs],
             judges=list(dict.fromkeys(judges)),
             pipeline=self._pipeline,

@@ -3,10 +3,20 @@
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import product
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, TypeAdapter, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from shaberi_dagster.benchmarks.registry import (
     DEFAULT_SEED,
@@ -19,7 +29,7 @@ from shaberi_dagster.benchmarks.registry import (
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.spec import JudgeSpec, Rounding, judge_defaults, judge_name, judge_names
 from shaberi_dagster.llm.limiter import LimitAlgorithm, LimiterSettings
-from shaberi_dagster.llm.parameters import as_settings, sent
+from shaberi_dagster.llm.parameters import NAMED, as_settings, sent
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.runs.marks import GROWS, IDENTITY, MOVES, Grows, Identity
@@ -265,10 +275,48 @@ class RunRequest(BaseModel):
             )
         return values
 
+    def swept(self, sweeps: Sequence[str]) -> "list[RunRequest]":
+        """Return a request for each combination of values, whose tags have them at their ends.
+
+        Args:
+            sweeps: `NAME=VALUE,VALUE`: a field of the request, or any other parameter.
+
+        Raises:
+            ConfigurationError: One is not written so, or has a value twice.
+        """
+        axes = [_axis(sweep) for sweep in sweeps]
+        requests = []
+        for values in product(*axes):
+            fields = {name: value for name, value in values if name in _SWEPT}
+            others = [f"{name}={value}" for name, value in values if name not in _SWEPT]
+            named = [value for name, value in values if name != "model"]
+            tag = "-".join([self.tag, *(re.sub(r"[^A-Za-z0-9._+-]+", "_", value) for value in named)])
+            more = {"parameters": [*(self.parameters or ()), *others]} if others else {}
+            asked = self.model_dump(exclude_unset=True) | fields | more | {"tag": tag}
+            try:
+                requests.append(RunRequest.model_validate(asked))
+            except ValidationError as error:
+                first = error.errors()[0]
+                raise ConfigurationError(f"--sweep {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        return requests
+
     def independent(self, runs: int) -> "list[RunRequest]":
         """So many runs of the same, whose tags are numbered; one keeps its tag."""
         tags = [self.tag] if runs == 1 else [f"{self.tag}-run{number}" for number in range(1, runs + 1)]
         return [self.model_copy(update={"tag": tag}) for tag in tags]
+
+
+_SWEPT = frozenset({"model", "temperature", "max_tokens", "frequency_penalty", *NAMED} - {"stop"})
+"""Fields of a request that a sweep can set; other names are parameters of the server."""
+
+
+def _axis(sweep: str) -> list[tuple[str, str]]:
+    """Return the name with each of its values."""
+    name, separator, text = sweep.partition("=")
+    values = [value.strip() for value in text.split(",") if value.strip()]
+    if not separator or not name or not values or len(set(values)) < len(values):
+        raise ConfigurationError(f"--sweep {sweep}: write it as NAME=VALUE,VALUE, such as reasoning_effort=low,high")
+    return [(name.strip(), value) for value in values]
 
 
 class CallOptions(BaseModel):

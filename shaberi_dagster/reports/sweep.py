@@ -1,0 +1,160 @@
+"""Settings of a sweep side by side: the score and cost of each, and the cheapest that is not shown to be worse."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.reports.figures import interval, signed_interval
+from shaberi_dagster.reports.report import Result, Row, Sentences, Table, known, number, several, table_of, text
+from shaberi_dagster.reports.requests import ScoreSelection
+from shaberi_dagster.reports.score_reading import read_scores
+from shaberi_dagster.reports.standings import Ranking, Standing
+from shaberi_dagster.statistics.intervals import Interval
+
+_NO_WORSE = frozenset({"best", "tied"})
+
+
+@dataclass(frozen=True)
+class SettingCost:
+    """The answers of a setting; None is not known.
+
+    Attributes:
+        completion_tokens: All that were paid for as completion.
+        reasoning_tokens: Those of them that were thinking.
+        usd: US dollars.
+        seconds: Mean duration of an answer.
+    """
+
+    completion_tokens: int | None
+    reasoning_tokens: int | None
+    usd: float | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class SweepReport:
+    """Runs that differ in a setting, best first.
+
+    Attributes:
+        rankings: Runs that compare, each compared with the best.
+        costs: The answers of each, by model and tag.
+    """
+
+    rankings: Sequence[Ranking]
+    costs: Mapping[tuple[str, str], SettingCost]
+
+
+def read_sweep(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> SweepReport:
+    """Read the scores of some runs, and what their answers cost.
+
+    Raises:
+        ConfigurationError: Nothing is selected.
+    """
+    report = read_scores(catalog, selection)
+    run_ids = {(row.model, row.run_tag): row.run_id for row in report.rows}
+    seconds = {row["run_id"]: row["seconds"] for row in fetch(catalog, "answer_seconds", run_ids=[*run_ids.values()])}
+    costs = {
+        key: _cost([row for row in report.tokens if (row["model"], row["run_tag"]) == key], seconds.get(run_id))
+        for key, run_id in run_ids.items()
+    }
+    return SweepReport(report.rankings, costs)
+
+
+def _cost(rows: Sequence[Mapping[str, Any]], seconds: float | None) -> SettingCost:
+    answers = [row for row in rows if row["stage"] == "answers"]
+
+    def summed(name: str) -> Any:
+        values = [row[name] for row in answers]
+        return None if not values or None in values else sum(values)
+
+    usd = summed("cost_usd") if all(not row["calls_without_price"] for row in answers) else None
+    return SettingCost(summed("completion_tokens"), summed("reasoning_tokens"), usd, seconds)
+
+
+def sweep_result(sweep: SweepReport) -> Result:
+    """Show each setting with its score, its difference from the best and its cost; a sentence names the cheapest."""
+    tables = [_table(sweep, ranking) for ranking in sweep.rankings]
+    said = [_verdict(sweep, ranking) for ranking in sweep.rankings]
+    document = {
+        "rankings": [
+            {
+                "settings": _rows(sweep, ranking),
+                "cheapest": vars(cheapest) if (cheapest := _cheapest(sweep, ranking)) else None,
+            }
+            for ranking in sweep.rankings
+        ]
+    }
+    return Result([Sentences(said, "verdict"), *tables], document=document)
+
+
+def _table(sweep: SweepReport, ranking: Ranking) -> Table:
+    columns = [
+        text("model", cuts="middle", where=several("model")),
+        text("tag", folds=True),
+        number("score", "mean", form="{:.2f}"),
+        number("95 % CI", lambda row: interval(_ends(row, "ci_questions"))),
+        number("- best", "difference", form="{:+.2f}"),
+        number("its CI", lambda row: signed_interval(_ends(row, "difference"))),
+        number("n", "n_common_questions", form="{}"),
+        number("tokens", "completion_tokens", null="unknown"),
+        number("thinking", "reasoning_tokens", where=known("reasoning_tokens")),
+        number("USD", "usd", form="{:,.4f}", null="unknown"),
+        number("s", "seconds", form="{:.2f}"),
+    ]
+    note = (
+        "- best: less the best line, over the n questions that both have; its CI is adjusted for all pairs. tokens, "
+        "thinking (part of them) and USD: of all answers; s: of one, on average."
+    )
+    return table_of(_rows(sweep, ranking), columns, notes=[note])
+
+
+def _ends(row: Row, name: str) -> Interval | None:
+    lower, upper = row[f"{name}_lower"], row[f"{name}_upper"]
+    return None if lower is None else Interval(lower, upper)
+
+
+def _rows(sweep: SweepReport, ranking: Ranking) -> list[Row]:
+    return [{**row, **vars(sweep.costs[row["model"], row["tag"]])} for row in ranking.rows]
+
+
+@dataclass(frozen=True)
+class _Cheapest:
+    """The cheapest setting that is not shown to be worse than the best, and by what it is cheapest."""
+
+    model: str
+    tag: str
+    by: str
+    amount: float
+
+
+def _cheapest(sweep: SweepReport, ranking: Ranking) -> _Cheapest | None:
+    """Find it by dollars where all are known, else by tokens; None where these are unknown, too."""
+    chosen = _not_worse(ranking)
+    for by, name in (("USD", "usd"), ("completion tokens", "completion_tokens")):
+        amounts = [(getattr(sweep.costs[line.model, line.tag], name), line) for line in chosen]
+        if amounts and all(amount is not None for amount, _ in amounts):
+            amount, line = min(amounts, key=lambda pair: pair[0])
+            return _Cheapest(line.model, line.tag, by, amount)
+    return None
+
+
+def _not_worse(ranking: Ranking) -> list[Standing]:
+    return [line for line in ranking.standings if line.tie and line.tie.against_best in _NO_WORSE]
+
+
+def _verdict(sweep: SweepReport, ranking: Ranking) -> str:
+    chosen, cheapest = _not_worse(ranking), _cheapest(sweep, ranking)
+    if len(ranking.standings) == 1:
+        return f"{ranking.standings[0].tag} compares with no other setting."
+    if cheapest is None:
+        return "Which setting is cheapest is not known."
+    amount = f"{cheapest.amount:.4f} USD" if cheapest.by == "USD" else f"{cheapest.amount:,.0f} {cheapest.by}"
+    (tie,) = (line.tie for line in chosen if (line.model, line.tag) == (cheapest.model, cheapest.tag))
+    reach = f", and may be up to {-tie.interval.lower:.2f} worse" if tie and tie.interval else ""
+    return (
+        f"Cheapest setting that is not shown to be worse than the best: {cheapest.tag} ({amount}{reach}); "
+        f"{len(chosen)} of {len(ranking.standings)} are not shown to be worse."
+    )

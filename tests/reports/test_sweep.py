@@ -1,0 +1,74 @@
+"""A sweep: a run for each value of a setting, and the cheapest that is not shown to be worse."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.reports.sweep import SettingCost, SweepReport, sweep_result
+from shaberi_dagster.runs.spec import RunRequest
+from tests.commands import run
+from tests.mock_endpoint import completion, running_mock
+
+pytestmark = pytest.mark.integration
+
+_SCORES = {"low": 3, "medium": 8, "high": 8}
+_TOKENS = {"low": 10, "medium": 20, "high": 40}
+
+
+def _thinks(body: dict[str, Any], _: int) -> Any:
+    text = body["messages"][-1]["content"]
+    if "FINAL SCORE" not in text:
+        effort = body["reasoning_effort"]
+        usage = {"prompt_tokens": 5, "completion_tokens": _TOKENS[effort]}
+        return completion(body, f"答え effort {effort}") | {"usage": usage}
+    effort = (re.search(r"effort (\w+)", text) or [""])[1]
+    return f"よい。\nFINAL SCORE: {_SCORES[effort] - (len(text) % 2)}"
+
+
+def test_each_value_is_a_run_and_the_cheapest_good_one_is_named() -> None:
+    with running_mock(script=_thinks) as mock:
+        place = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url, "--judge-model", "j")
+        command = ("run-evals", "--model", "m", *place, "--benchmark", "rakuda,tengu", "--tag", "t")
+        swept = run(*command, "--sweep", "reasoning_effort=low,medium,high")
+        asked = mock.stats()["requests"]
+        again = run(*command, "--sweep", "reasoning_effort=low,medium,high", "--json")
+        assert mock.stats()["requests"] == asked
+
+    assert "Cheapest setting that is not shown to be worse than the best: t-medium (200 completion tokens" in " ".join(
+        swept.out.split()
+    )
+    (ranking,) = json.loads(again.out)["rankings"]
+    assert {row["tag"]: row["completion_tokens"] for row in ranking["settings"]} == {
+        "t-low": 100,
+        "t-medium": 200,
+        "t-high": 400,
+    }
+    assert ranking["cheapest"]["tag"] == "t-medium"
+    against = {row["tag"]: row["against_best"] for row in ranking["settings"]}
+    assert against["t-low"] == "below"
+    assert {against["t-medium"], against["t-high"]} == {"best", "tied"}
+
+
+def test_combinations_have_tags_of_their_own_and_other_names_are_parameters() -> None:
+    request = RunRequest(model="m", tag="t", parameters=["min_p=0.1"])
+
+    swept = request.swept(["model=a,b", "top_k=5,10", "temperature=0,0.5"])
+
+    assert [(one.model, one.tag, one.temperature, one.parameters) for one in swept][:2] == [
+        ("a", "t-5-0", 0.0, ["min_p=0.1", "top_k=5"]),
+        ("a", "t-5-0.5", 0.5, ["min_p=0.1", "top_k=5"]),
+    ]
+    assert len({(one.model, one.tag) for one in swept}) == 8
+
+
+@pytest.mark.parametrize("sweep", ["reasoning_effort", "reasoning_effort=", "=low", "reasoning_effort=low,low"])
+def test_what_is_no_sweep_says_how_one_is_written(sweep: str) -> None:
+    with pytest.raises(ConfigurationError, match="write it as NAME=VALUE,VALUE"):
+        RunRequest(model="m").swept([sweep])
+
+
+def test_without_scores_there_is_nothing_to_name() -> None:
+    assert sweep_result(SweepReport((), {("m", "t"): SettingCost(None, None, None, None)})).data() == {"rankings": []}
