@@ -28,7 +28,7 @@ from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.views import view_files
+from shaberi_dagster.lake.views import public_views
 from shaberi_dagster.reports.named_queries import QUERIES
 
 _CREATED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -241,9 +241,9 @@ def statements(folder: Path) -> Iterator[tuple[str, str, dict[str, object]]]:
         "imported_runs": "imported_runs(null, null)",
         "multi_judge_leaderboard_of": f"multi_judge_leaderboard_of(['{model}'])",
     }
-    for name in view_files():
-        if name not in TABLES:
-            yield f"view `{name}`", f"from {macros.get(name, name)}", {}
+    for view in public_views():
+        if view.name not in TABLES and view.kind != "macro":
+            yield f"view `{view.name}`", f"from {macros.get(view.name, view.name)}", {}
     values = {"model": model, "models": model, "judge": judge, "benchmark": benchmark, "question": "1"}
     values |= {"judge_a": "open-a", "judge_b": "open-b"}
     values |= {"first": run_id, "second": another}

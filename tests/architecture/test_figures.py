@@ -13,6 +13,12 @@ from tests.mock_endpoint import running_mock
 
 LINES_AT_THE_BEGINNING = 34_453
 """Lines of code of the package when it was last asked to shrink."""
+MOST_LINES = 35_400
+"""Lines of code that the package may have; who needs more raises it, with the reason.
+
+34,155 when the house had been moved. Since then: parameters and providers (420), endpoints by name and their check (250),
+answers made elsewhere (270), sweeps (190), mistakes and meanings (40).
+"""
 _not_yet = pytest.mark.xfail(reason="not met yet", raises=AssertionError, strict=True)
 _ROOT_MODULES = {"__init__", "api", "settings", "errors", "definitions"}
 
@@ -40,6 +46,11 @@ def test_stairs_are_short() -> None:
 @_not_yet
 def test_a_fifth_of_the_code_is_gone() -> None:
     assert house.lines_of_code() <= 0.8 * LINES_AT_THE_BEGINNING
+
+
+@pytest.mark.unit
+def test_the_code_grows_by_what_is_said_alone() -> None:
+    assert house.lines_of_code() <= MOST_LINES
 
 
 @pytest.mark.unit
