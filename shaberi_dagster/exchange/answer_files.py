@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,8 @@ class AnswerFiles(Importer):
                 reason = None if first == line else f"answers the question of line {first} again, which stands"
             except (_NoAnswerError, MalformedReplyError) as error:
                 reason = str(error)
+            except (AttributeError, TypeError, ValueError):
+                reason = "is no line of a batch's output"
             if reason:
                 rejected.append(Rejected.of(line, reason, orjson.dumps(row, default=str)))
         return [*self._entries(found), *rejected]
@@ -92,11 +95,8 @@ class AnswerFiles(Importer):
                 part=RunPart(self.model, self.run_tag, benchmark, most[benchmark]),
                 name=question_id,
                 samples=[sample for _, (_, sample) in sorted(samples.items())],
-                asked=self._by_id(benchmark)[question_id],
+                asked=self._by_name[benchmark][question_id],
             )
-
-    def _by_id(self, benchmark: str) -> dict[str, Question]:
-        return {question.question_id: question for question in self.known[benchmark].questions}
 
     def _read(self, row: Mapping[str, Any]) -> tuple[str, Question, ImportedSample]:
         if "custom_id" in row:
@@ -135,13 +135,21 @@ class AnswerFiles(Importer):
         return benchmark
 
     def _question(self, benchmark: str, question_id: object, text: object) -> Question:
-        asked = self.known[benchmark]
-        for question in asked.questions:
-            if question_id not in {None, ""} and str(question_id) in {question.question_id, question.upstream_id}:
-                return question
-            if isinstance(text, str) and text.strip() == question.question.strip():
-                return question
-        raise _NoAnswerError(f"is to no question of {asked.name}")
+        known = self._by_name[benchmark]
+        question = known.get(str(question_id)) or known.get(str(text).strip())
+        if question is None:
+            raise _NoAnswerError(f"is to no question of {self.known[benchmark].name}")
+        return question
+
+    @cached_property
+    def _by_name(self) -> dict[str, dict[str, Question]]:
+        """The questions of each benchmark by what rows may call them: text, the source's id, and ours, which wins."""
+        return {
+            benchmark: {question.question.strip(): question for question in asked.questions}
+            | {question.upstream_id: question for question in asked.questions if question.upstream_id}
+            | {question.question_id: question for question in asked.questions}
+            for benchmark, asked in self.known.items()
+        }
 
 
 def _count(value: object) -> int | None:

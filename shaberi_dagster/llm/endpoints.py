@@ -178,6 +178,7 @@ def _named(model: str) -> str | None:
     return prefix if colon and name and prefix in _prefixes() else None
 
 
+@cache
 def served_name(model: str, base_url: str) -> str:
     """Return the name of a model at its server: without the name of the endpoint that led to this address."""
     prefix, _, name = model.partition(":")
@@ -334,7 +335,12 @@ def provider_of(endpoint: Endpoint) -> Provider:
     Raises:
         ConfigurationError: There is no such provider, or its file cannot be used.
     """
-    return PROVIDERS.use(ENDPOINTS.use(endpoint.name).provider)()
+    return _provider(endpoint.name)
+
+
+@cache
+def _provider(endpoint: str) -> Provider:
+    return PROVIDERS.use(ENDPOINTS.use(endpoint).provider)()
 
 
 def request_body(request: ChatRequest) -> dict[str, Any]:

@@ -12,6 +12,7 @@ SYSTEM_PROMPT = "system_prompt"
 """The parameter that is a message."""
 NAMED = ("top_p", "seed", "stop", "reasoning_effort", "thinking", SYSTEM_PROMPT)
 """Parameters that have options of their own."""
+_OF_JUDGES = "--judge-param"
 _ELSEWHERE = {
     **{name: name.replace("_", "-") for name in ("temperature", "max_tokens", "frequency_penalty")},
     **dict.fromkeys(("model", "messages", "stream", "n", "tools"), ""),
@@ -44,7 +45,8 @@ def read_settings(texts: Sequence[str], option: str) -> dict[str, Any]:
             values[name] = orjson.loads(value)
         except orjson.JSONDecodeError:
             values[name] = value
-        if name in _ELSEWHERE and not (_ELSEWHERE[name] and values[name] is None):
+        is_only_here = (option, name) == (_OF_JUDGES, "frequency_penalty")
+        if name in _ELSEWHERE and not (is_only_here or (_ELSEWHERE[name] and values[name] is None)):
             of_its_own = option.replace("param", _ELSEWHERE[name])
             raise ConfigurationError(
                 f"{option} {name}: {f'use {of_its_own}' if _ELSEWHERE[name] else 'the project sets it itself'}"
@@ -62,7 +64,7 @@ def read_of_judge(texts: Sequence[str], judge: str) -> dict[str, Any]:
     of_all = [text for text in texts if ":" not in text.partition("=")[0]]
     prefix = f"{judge}:"
     of_judge = [text.removeprefix(prefix) for text in texts if text.startswith(prefix)]
-    return read_settings([*of_all, *of_judge], "--judge-param")
+    return read_settings([*of_all, *of_judge], _OF_JUDGES)
 
 
 def check_judges_named(texts: Sequence[str], judges: Collection[str]) -> None:

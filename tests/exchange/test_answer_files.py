@@ -49,6 +49,9 @@ def test_rows_become_answers_and_others_are_counted_and_named(workspace: Workspa
         {"question": first.question, "answer": "一つ目"},
         {"question": "誰も聞いていない", "answer": "?"},
         {"question": third.question},
+        {"custom_id": f"tengu/{third.question_id}/x", "response": {"body": []}},
+        {"custom_id": f"tengu/{third.question_id}/0", "response": "lost"},
+        {"question_id": [1], "answer": "?"},
     ]
     path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
 
@@ -67,11 +70,14 @@ def test_rows_become_answers_and_others_are_counted_and_named(workspace: Workspa
         3: "answers the question of line 1 again, which stands",
         4: "is to no question of tengu@5",
         5: "has no answer: it stands in answer, response, output, completion",
+        6: "the reply has no choices with a message",
+        7: "is no line of a batch's output",
+        8: "is to no question of tengu@5",
     }
     assert done.report.discrepancies() == []
     assert [len(texts) for texts in done.missing.values()] == [1 + len(rest)]
     said = _said(answers_result(done))
-    assert "2 answered questions in run far@@july (0 were there); 3 rows set aside" in said
+    assert "2 answered questions in run far@@july (0 were there); 6 rows set aside" in said
     assert f"without an answer: {1 + len(rest)} questions of tengu@5" in said
 
 

@@ -47,6 +47,7 @@ def test_what_is_no_parameter_of_this_option_is_refused(text: str, said: str) ->
 def test_a_setting_is_of_one_judge_whose_name_may_have_colons_or_of_all() -> None:
     texts = ["seed=1", "llama3:8b:min_p=0.1", "gpt-5.1:reasoning_effort=low"]
 
+    assert read_of_judge(["frequency_penalty=0.5"], "any") == {"frequency_penalty": 0.5}
     assert read_of_judge(texts, "llama3:8b") == {"seed": 1, "min_p": 0.1}
     assert read_of_judge(texts, "gpt-5.1") == {"seed": 1, "reasoning_effort": "low"}
     check_judges_named(texts, ["llama3:8b", "gpt-5.1"])

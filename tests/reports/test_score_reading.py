@@ -105,13 +105,13 @@ def stored(model="m", run_tag="t", base_tag=None, run_number=None, spec=None, **
 def read(views):
     """Reads a selection from the views over these metrics and calls, rows of other tables, and what was there before."""
 
-    def made(metrics, calls=(), tables=None, **selection) -> ScoreReport:
+    def made(metrics, calls=(), tables=None, top=0, **selection) -> ScoreReport:
         runs = {row["run_id"]: stored(row["model"], row["run_tag"]) for row in metrics} if calls else {}
         rows = {"metrics": metrics, "calls": calls, "runs": list(runs.values())} | (tables or {})
         for table, own in rows.items():
             if own:
                 views.add(table, own)
-        return read_scores(views.catalog, ScoreSelection(**selection))
+        return read_scores(views.catalog, ScoreSelection(**selection), top=top)
 
     return made
 
@@ -707,8 +707,26 @@ def test_of_very_many_runs_only_the_scores_are_shown(read):
 
     report = read(rows, tables={"scores": scored([1.0, 2.0], "m0")})
 
-    assert report.remarks == ["More than 200 runs: intervals of ranked lines only, no ties, leniency and agreement."]
+    assert report.remarks == [
+        "More than 200 runs: intervals of ranked lines only, no ties (--top), leniency and agreement."
+    ]
     assert {row.over_questions for row in report.rows} == {None}
+
+
+def test_of_very_many_runs_the_first_lines_are_compared_with_the_best(read):
+    rows = [metric(f"m{number}", score=number / 25) for number in range(201)]
+    scores = {"m200": [8.0, 8.1, 7.9, 8.0, 8.0], "m199": [8.1, 7.9, 8.0, 8.0, 7.8], "m198": [2.0, 2.1, 1.9, 2.0, 2.0]}
+    given = [row for model, own in scores.items() for row in scored(own, model)]
+
+    report = read(rows, tables={"scores": given}, top=3)
+
+    (ranking,) = report.rankings
+    assert report.remarks == [
+        "More than 200 runs: intervals and ties of the first 3 lines only, no leniency and agreement."
+    ]
+    assert ranking.ranks[:4] == [1, 1, 3, 4]
+    assert [line.tie.against_best for line in ranking.standings[:3]] == ["best", "tied", "below"]
+    assert {line.tie for line in ranking.standings[3:]} == {None}
 
 
 def test_a_limited_run_is_neither_best_nor_compared_with_full_ones(read):
