@@ -15,11 +15,13 @@ from shaberi_dagster.util.lazy import lazy
 if TYPE_CHECKING:  # what help and wrong options need not wait for
     from shaberi_dagster.cli import output
     from shaberi_dagster.exchange import installation
+    from shaberi_dagster.lake import store
     from shaberi_dagster.llm import checking
     from shaberi_dagster.reports import endpoints as reports
 else:
     output = lazy("shaberi_dagster.cli.output")
     installation = lazy("shaberi_dagster.exchange.installation")
+    store = lazy("shaberi_dagster.lake.store")
     checking = lazy("shaberi_dagster.llm.checking")
     reports = lazy("shaberi_dagster.reports.endpoints")
 
@@ -59,7 +61,10 @@ def endpoints(how: Endpoints) -> int:
     """List where models can be asked, with address, key and parameters; or check that one answers."""
     output_format = "json" if how.as_json else "table"
     if how.action is None:
-        output.show(reports.endpoints_result(reports.known_endpoints(os.environ)), output_format)
+        lake = store.Lake(Settings.from_environment().warehouse)
+        answered = lake.read("calls", {"status": "ok"}, ["base_url"])["base_url"].value_counts()
+        known = reports.known_endpoints(os.environ, dict(answered.iter_rows()))
+        output.show(reports.endpoints_result(known), output_format)
         return FINE
     if how.model is None:
         raise ConfigurationError("name the model to check: shaberi endpoints check ENDPOINT:MODEL")

@@ -89,6 +89,7 @@ class _Entry(Frozen):
         rules: Parameters by model.
         prices: What its models cost, where the user's price file does not say otherwise.
         by_name_only: Only `NAME:MODEL` leads here; a user who gives its address goes to `custom`, as ever.
+        unverified: Nobody has tried it: what it says is from the provider's page.
     """
 
     base_url: str | None = None
@@ -102,6 +103,7 @@ class _Entry(Frozen):
     rules: tuple[_Rule, ...] = ()
     prices: tuple[OwnPrice, ...] = ()
     by_name_only: bool = False
+    unverified: bool = False
 
     def serves(self, model: str) -> bool:
         return _matches(model, self.models) and not _matches(model, self.not_models)

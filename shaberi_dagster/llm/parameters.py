@@ -88,7 +88,9 @@ def sent(parameters: Mapping[str, Any]) -> str | None:
 
 
 def with_system_prompt(messages: tuple[Message, ...], parameters: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Return the messages with the system prompt that is asked for in the place of their own, if one is."""
-    if not (text := parameters.get(SYSTEM_PROMPT)):
+    """Return the messages with the system prompt that is asked for in the place of their own, if one is; "" is none."""
+    text = parameters.get(SYSTEM_PROMPT)
+    if text is None:
         return messages
-    return (Message("system", text), *(message for message in messages if message.role != "system"))
+    others = tuple(message for message in messages if message.role != "system")
+    return (Message("system", text), *others) if text else others

@@ -19,6 +19,7 @@ class KnownEndpoint(NamedTuple):
         models: Patterns of the names that lead there by themselves.
         key: The key's environment variable and its state: ok, not set, or not bound to the address.
         parameters: What its calls do with parameters.
+        tried: Calls here that it answered; `unverified` where there are none and its entry is from a page alone.
     """
 
     name: str
@@ -27,10 +28,15 @@ class KnownEndpoint(NamedTuple):
     models: Sequence[str]
     key: str
     parameters: Sequence[str]
+    tried: str
 
 
-def known_endpoints(environment: Mapping[str, str]) -> list[KnownEndpoint]:
+def known_endpoints(environment: Mapping[str, str], calls: Mapping[str, int]) -> list[KnownEndpoint]:
     """List the endpoints with an address, by name.
+
+    Args:
+        environment: Where keys are read from.
+        calls: Number of calls that succeeded, by address.
 
     Raises:
         ConfigurationError: `SHABERI_KEY_HOSTS` cannot be read.
@@ -43,10 +49,15 @@ def known_endpoints(environment: Mapping[str, str]) -> list[KnownEndpoint]:
             models=entry.models,
             key=_key(entry.api_key, entry.base_url, environment),
             parameters=_parameters(entry),
+            tried=_tried(calls.get(entry.base_url, 0), unverified=entry.unverified),
         )
         for name, entry in sorted(ENDPOINTS.items())
         if entry.base_url
     ]
+
+
+def _tried(calls: int, *, unverified: bool) -> str:
+    return f"{calls:,} calls" if calls else "unverified" if unverified else ""
 
 
 def _key(variable: str | None, base_url: str, environment: Mapping[str, str]) -> str:
@@ -99,6 +110,7 @@ def endpoints_result(endpoints: Sequence[KnownEndpoint]) -> Result:
         text("address", lambda endpoint: endpoint.base_url, folds=True),
         text("models", lambda endpoint: " ".join(endpoint.models) or f"{endpoint.name}:MODEL", folds=True),
         text("key", lambda endpoint: endpoint.key, folds=True),
+        text("tried", lambda endpoint: endpoint.tried),
         text("parameters", lambda endpoint: ", ".join(endpoint.parameters), folds=True),
     ]
     note = (

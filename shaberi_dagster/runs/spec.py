@@ -101,7 +101,9 @@ Thinking = Annotated[
     Option("advanced"),
 ]
 SystemPrompt = Annotated[
-    str | None, Field(description="A system message before the prompt"), Option("advanced", metavar="TEXT")
+    str | None,
+    Field(description="The system message, in the place of the prompt's own; empty: none"),
+    Option("advanced", metavar="TEXT"),
 ]
 ParameterList = Annotated[
     list[str] | None,

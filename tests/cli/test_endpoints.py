@@ -56,6 +56,7 @@ def test_the_list_has_keys_by_state_and_never_by_value(monkeypatch: pytest.Monke
     assert found["anthropic"]["key"] == "ANTHROPIC_API_KEY: ok"
     assert found["openai"]["key"] == "OPENAI_API_KEY: not set"
     assert "temperature 0 to 1" in found["anthropic"]["parameters"]
+    assert {name: found[name]["tried"] for name in ("xai", "openai")} == {"xai": "unverified", "openai": ""}
     assert "secret" not in listed.out
 
 

@@ -59,6 +59,7 @@ def test_a_system_prompt_replaces_the_systems_own() -> None:
     messages = (Message("system", "old"), Message("user", "問"))
 
     assert with_system_prompt(messages, {"system_prompt": "new"}) == (Message("system", "new"), Message("user", "問"))
+    assert with_system_prompt(messages, {"system_prompt": ""}) == (Message("user", "問"),)
     assert with_system_prompt(messages, {"seed": 1}) is messages
 
 
