@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from shaberi_dagster.exchange.importer import RunPart as RunPart
     from shaberi_dagster.exchange.logs import import_logs as import_logs
     from shaberi_dagster.exchange.rejected import Rejected as Rejected
+    from shaberi_dagster.judges.base import Judge as Judge
+    from shaberi_dagster.judges.own import ModelJudge as ModelJudge
     from shaberi_dagster.judges.rules.base import GradedQuestion as GradedQuestion
     from shaberi_dagster.judges.rules.base import Grader as Grader
     from shaberi_dagster.llm.providers.base import Provider as Provider
@@ -54,6 +56,8 @@ _PLACES = {
     "PassConfig": "shaberi_dagster.passes.base:PassConfig",
     "Answer": "shaberi_dagster.passes.base:Answer",
     "Finding": "shaberi_dagster.passes.base:Finding",
+    "Judge": "shaberi_dagster.judges.base:Judge",
+    "ModelJudge": "shaberi_dagster.judges.own:ModelJudge",
     "Grader": "shaberi_dagster.judges.rules.base:Grader",
     "GradedQuestion": "shaberi_dagster.judges.rules.base:GradedQuestion",
     "Strategy": "shaberi_dagster.consensus.base:Strategy",

@@ -9,6 +9,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -36,6 +37,7 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.score_notes import score_notes
 from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.stages.ordered import STAGE_NAMES
 from tests.example_runs import own_engine, without_results
 from tests.mock_endpoint import MockEndpoint, running_mock
@@ -110,6 +112,7 @@ def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) ->
         ("plugins: benchmark", "capitals, manners"),
         ("plugins: pass", "plain_form"),
         ("plugins: rule", "rule:contains"),
+        ("plugins: judge", "twice"),
         ("plugins: strategy", "longest"),
         ("plugins: provider", "generate"),
         ("plugins: endpoint", "my_server, text_server"),
@@ -158,6 +161,37 @@ def test_a_server_of_another_form_is_asked_in_its_own(folder: Path) -> None:
         server.shutdown()
 
     assert (reply.content, reply.finish_reason) == ("首都は? 東京です。", "length")
+
+
+def _twice(body: dict, _: int) -> str:
+    text = body["messages"][-1]["content"]
+    if text.startswith("Points"):
+        return "4点" if "A: 東京" in text else "だめ"
+    return "No, it is not." if text.startswith("Is this polite?") else "東京です。"
+
+
+def test_a_judge_of_ones_own_asks_as_often_as_it_needs_and_only_once(folder: Path) -> None:
+    del folder
+    with running_mock(script=_twice) as mock, own_engine({}), without_results():
+        workspace = Installation(Settings.from_environment(), environment={})
+        place = {"base_url": mock.base_url, "judge_base_url": mock.base_url}
+        request = RunRequest(model="m", benchmarks=["manners"], judge_models=["j+twice"], tag="own", **place)
+        spec = plan_run(request, workspace)
+        store_run(spec, workspace)
+        counted = forecast([spec], ["manners"], ["answers", "judgements"], workspace, now=datetime.now(UTC))
+        for stage in STAGE_NAMES:
+            materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
+        asked = mock.stats()["requests"]
+        for stage in STAGE_NAMES:
+            materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
+        assert mock.stats()["requests"] == asked
+
+    judged = workspace.lake.read("judgements", {"run_id": spec.run_id})
+    assert judged.select("judge", "judge_model", "status", "score").unique().rows() == [("j+twice", "j", "ok", 3.0)]
+    assert set(judged["judge_output"]) == {"4点\n\nNo, it is not."}
+    assert [plugin.name for plugin in spec.plugins if plugin.kind == "judge"] == ["twice"]
+    (calls,) = (estimate.calls for estimate in counted if estimate.stage == "judgements")
+    assert calls == judged.height
 
 
 def test_the_graph_has_the_assets_of_a_new_benchmark(folder: Path) -> None:

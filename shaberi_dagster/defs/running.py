@@ -17,6 +17,7 @@ from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.publishing import published_at_the_end
+from shaberi_dagster.judges.own import is_own
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import named_pairs
 from shaberi_dagster.llm.keys import keys_named
@@ -335,7 +336,7 @@ class Evaluation:
             note(f"{', '.join(ruled)}: graded by rules; {rest}")
         prompts = self._workspace.prompts
         for judge in spec.judges:
-            if judge.prompt and judge.name in (self._judges() or [judge.name]):
+            if judge.prompt and not is_own(judge.prompt) and judge.name in (self._judges() or [judge.name]):
                 variant = prompts.variant(judge.prompt)
                 alike = [name for name in self._benchmarks if judges_alike(prompts, variant, get_benchmark(name))]
                 if alike:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shaberi_dagster.benchmarks.questions import Question
+from shaberi_dagster.journal.records import Call
 from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.types import CallRange
 
@@ -68,6 +69,16 @@ class Judge(ABC):
     @abstractmethod
     async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
         """The columns of the judgement: status, score and how it came about."""
+
+
+def usage_of(*calls: Call) -> dict[str, int | None]:
+    """The tokens of all calls of a judgement; unknown if those of one of them are unknown."""
+
+    def summed(name: str) -> int | None:
+        values = [getattr(call.usage, name) for call in calls]
+        return None if None in values else sum(values)
+
+    return {f"judge_{name}": summed(name) for name in vars(calls[0].usage)}
 
 
 def not_judged(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.judges.base import Case, Judge
+from shaberi_dagster.judges.base import Case, Judge, usage_of
 from shaberi_dagster.judges.parse import ParsedScore, is_out_of_scale, parse_score
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.parameters import with_system_prompt
@@ -76,7 +76,7 @@ class LLMJudge(Judge):
             "fallback_request_hash": second.request_hash if second else None,
             "finish_reason": first.finish_reason,
             "latency_seconds": first.latency_seconds + (second.latency_seconds if second else 0.0),
-            **_usage(first, second),
+            **usage_of(first, *([second] if second else [])),
         }
         last = second or first
         if (parsed := self._parsed(case, last)) is not None:
@@ -136,14 +136,3 @@ def parsed_score(
         finish_reason=finish_reason,
         rounding=judge.score_rounding,
     )
-
-
-def _usage(first: Call, second: Call | None) -> dict[str, int | None]:
-    """Tokens of both calls; unknown if one of them is unknown."""
-    calls = [call for call in (first, second) if call is not None]
-
-    def summed(name: str) -> int | None:
-        values = [getattr(call.usage, name) for call in calls]
-        return None if None in values else sum(values)
-
-    return {f"judge_{name}": summed(name) for name in vars(first.usage)}

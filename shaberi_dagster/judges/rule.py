@@ -14,6 +14,7 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.judges.base import Case, Judge
+from shaberi_dagster.judges.own import own_prompts
 from shaberi_dagster.judges.rules.base import GradedQuestion, Grader, Verdict
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec
@@ -67,7 +68,7 @@ class RuleJudge(Judge):
 
     def __init__(self, benchmark: Benchmark, prompts: PromptLibrary, model: JudgeSpec | None = None) -> None:
         self._benchmark, self._model = benchmark, model
-        self._prompts = prompts = prompts.variant(model.prompt if model else None)
+        self._prompts = prompts = own_prompts(prompts, model)
         self._rule = rule = GRADERS.use(benchmark.grader)
         self.name, self.prompt_hash, self.of_unmade = rule.name, None, CallRange(0, 0)
         self.config_hash = _hash_of_rule(rule, rule.version)

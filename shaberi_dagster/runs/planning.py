@@ -16,6 +16,7 @@ from shaberi_dagster.benchmarks.registry import (
 )
 from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError, HubAwayError
+from shaberi_dagster.judges.own import JUDGES, is_own
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
@@ -323,7 +324,7 @@ class _Planner:
         for name in self._judges_named(benchmark):
             model, _, variant = name.rpartition("+")
             # A variant's name taken for a model's would be asked with the prompts as they are.
-            is_variant = model and variant in self.workspace.prompts.variants
+            is_variant = model and (variant in self.workspace.prompts.variants or is_own(variant))
             judge = known.get(name) or (_AskedJudge(model, variant) if is_variant else _AskedJudge(name, None))
             judge = judge._replace(prompt=self.request.judge_prompt or judge.prompt)
             asked[check_model_name(judge_name(*judge), "judge")] = judge
@@ -351,7 +352,7 @@ class _Planner:
             raise ConfigurationError("a prompt variant is of a judge: name one with --judge-model")
         judges = {name: judge for of_benchmark in asked.values() for name, judge in of_benchmark.items()}
         for name, (_, variant) in judges.items():
-            if variant is None or variant in {judge.prompt for judge in before}:
+            if variant is None or is_own(variant) or variant in {judge.prompt for judge in before}:
                 continue
             about = [benchmark for benchmark, of_benchmark in asked.items() if name in of_benchmark]
             if all(judges_alike(prompts, prompts.variant(variant), get_benchmark(benchmark)) for benchmark in about):
@@ -544,6 +545,8 @@ def _with_plugins(spec: RunSpec, benchmarks: Iterable[str]) -> RunSpec:
         ConfigurationError: Something that these benchmarks need is gone or broken.
     """
     known = {(plugin.kind, plugin.name): plugin for plugin in spec.plugins}
+    prompts = {judge.prompt for judge in spec.judges if judge.prompt}
+    judges = [name for name in sorted(prompts) if is_own(name) or (JUDGES.noun, name) in known]
     for name in benchmarks:
         grader = get_benchmark(name).grader
         used: list[tuple[Kind[Any], str]] = [
@@ -551,6 +554,7 @@ def _with_plugins(spec: RunSpec, benchmarks: Iterable[str]) -> RunSpec:
             *([(GRADERS, grader)] if grader.startswith(RULE) else []),
             *((STRATEGIES, strategy) for strategy in spec.benchmarks[name].strategies if strategy != SINGLE),
             *((PASSES, settings.name) for pipeline in spec.passes for settings in pipeline),
+            *((JUDGES, judge) for judge in judges),
         ]
         for kind, plugin in used:
             file = kind.file(plugin)

@@ -13,6 +13,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges.base import Case, Judge, not_judged
 from shaberi_dagster.judges.llm import OUT_OF_SCALE, LLMJudge
+from shaberi_dagster.judges.own import JUDGES, is_own
 from shaberi_dagster.judges.rule import RuleJudge
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
@@ -91,7 +92,7 @@ class Judgements(RowStage[JudgementItem]):
         """Yield the prompts of the judges."""
         for benchmark in plan.names:
             for name in plan.spec.chosen_judges(benchmark, plan.judges):
-                if judge := plan.spec.judge(name):
+                if (judge := plan.spec.judge(name)) and not is_own(judge.prompt):
                     yield from judge_prompts(plan.workspace.prompts, get_benchmark(benchmark), judge.prompt)
 
     @classmethod
@@ -416,4 +417,6 @@ def _judge(spec: RunSpec, name: str, part: BenchmarkPlan, prompts: PromptLibrary
         return RuleJudge(part.benchmark, prompts, model)
     if model is None:
         raise ConfigurationError(f"run {spec.run_id} does not say who judge {name} is")
+    if model.prompt and is_own(model.prompt):
+        return JUDGES.use(model.prompt)(model, part.benchmark)
     return LLMJudge(model, part.benchmark, prompts)

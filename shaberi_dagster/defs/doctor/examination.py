@@ -16,6 +16,7 @@ from shaberi_dagster.defs.execution import close_dead_runs, open_instance
 from shaberi_dagster.defs.partitions import add_missing_partitions
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.journal.backends import journals_of
+from shaberi_dagster.judges.own import JUDGES
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.damage import DamagedLakeError, damage_behind, find_damage
@@ -39,6 +40,7 @@ _KINDS: tuple[Kind[Any], ...] = (
     ALL_BENCHMARKS,
     PASSES,
     GRADERS,
+    JUDGES,
     STRATEGIES,
     PROVIDERS,
     ENDPOINTS,
