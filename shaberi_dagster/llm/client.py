@@ -125,8 +125,7 @@ class ChatClient:
             verify=_certificates(),
         )
         # Identity: a compressed reply could be of any size when unpacked.
-        own = {"Accept-Encoding": "identity", **(headers or {})}
-        own |= self._provider.headers(key) if key else {}
+        own = {"Accept-Encoding": "identity", **(headers or {}), **self._provider.headers(key)}
         self._sdk = AsyncOpenAI(
             base_url=base_url,
             api_key=key or "unused",  # left out below; without one the SDK would look in os.environ
