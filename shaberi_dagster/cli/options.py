@@ -15,7 +15,6 @@ from typer.core import TyperArgument, TyperCommand
 from shaberi_dagster.cli.command import Debug, Version
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.llm.parameters import as_settings
 from shaberi_dagster.runs.option import InGroup, Option
 
 MORE_EXAMPLES = "More examples:"
@@ -25,7 +24,7 @@ _LONG = (*_SHORT, "advanced", "as the original")
 _OF_EVERY_COMMAND = {"debug", "version", "install_completion", "show_completion", "help_all", "help"}
 _METAVARS = {int: "N", float: "X", str: "NAME", Path: "FILE"}
 _HELP_ALL = "shaberi.help_all"
-
+_Files = Callable[[Path, Mapping[str, Any]], Mapping[str, Any]]
 
 Submit = Annotated[
     bool,
@@ -50,7 +49,7 @@ def application(
     function: Callable[..., int],
     epilog: str = "",
     *,
-    files: Callable[[Path], Mapping[str, Any]] | None = None,
+    files: _Files | None = None,
     add_completion: bool = True,
 ) -> typer.Typer:
     """Make the typer app of one command.
@@ -58,7 +57,7 @@ def application(
     Args:
         function: Returns the exit code. Its parameters are models, see `takes_models`, or typer's own options.
         epilog: Examples, and what else stands below the help.
-        files: Reads the file of an option `--config`, which options override.
+        files: Reads the file of an option `--config`, and lets the options that are given override it.
         add_completion: With the options that install completion, as a script has them.
     """
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=add_completion)
@@ -95,13 +94,13 @@ def _models_of(function: Callable[..., int]) -> dict[str, type[Any]]:
     }
 
 
-def takes_models(function: Callable[..., int], files: Callable[[Path], Mapping[str, Any]] | None = None) -> Any:
+def takes_models(function: Callable[..., int], files: _Files | None = None) -> Any:
     """The function of a typer command whose options are the fields of the models that this function takes.
 
     Args:
         function: Its parameters are pydantic models or dataclasses. Fields with an `Option` are options of the command;
             a field is set only if its option is given.
-        files: Reads what the file of an option `--config` says, which options override.
+        files: Reads what the file of an option `--config` says, and lets the options that are given override it.
 
     Returns:
         What `typer.Typer.command` takes, with `OptionsCommand`.
@@ -117,9 +116,7 @@ def takes_models(function: Callable[..., int], files: Callable[[Path], Mapping[s
             if name in options and _is_given(context, name)
         }
         if files and "config" in given:
-            of_file = dict(files(given["config"]))
-            added = {name for name in given.keys() & of_file.keys() & options.keys() if options[name].adds}
-            given = of_file | given | {name: [*as_settings(of_file[name]), *given[name]] for name in added}
+            given = dict(files(given["config"], given))
         return function(**{name: _filled(model, given, context) for name, model in models.items()})
 
     parameters = [_parameter(name, fields[name], option) for name, option in options.items()]

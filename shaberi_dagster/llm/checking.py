@@ -53,8 +53,8 @@ def check_model(
     sampling = replace(_USUAL, parameters=sent(asked))
     check_parameters(endpoint, model, sampling)
     left_out = not_sent(endpoint, model, sampling)
-    names = [name for name in ("temperature", "max_tokens", *asked) if name not in left_out]
-
+    wanted = {"temperature": _USUAL.temperature, "max_tokens": _USUAL.max_tokens} | asked
+    names = [name for name, value in wanted.items() if value is not None and name not in left_out]
     messages = with_system_prompt(_QUESTION, asked)
 
     async def ask() -> EndpointCheck:
@@ -65,8 +65,9 @@ def check_model(
                 own = sent(asked | dict.fromkeys(refused))
                 call = await engine.call(ChatRequest(endpoint, model, messages, replace(_USUAL, parameters=own)))
                 name = refused_parameter(call.error_message or "")
-                if name not in names or name in refused:
-                    return EndpointCheck(call, [name for name in names if name not in refused], refused, left_out)
+                if name is None or name not in names or name in refused:
+                    taken = [name for name in names if name not in refused] if call.status == "ok" else []
+                    return EndpointCheck(call, taken, refused, left_out)
                 refused.append(name)
 
     with keys_named(named_pairs((base_url, None))):

@@ -27,7 +27,7 @@ from shaberi_dagster.llm.reply import (
     error_details,
     without_surrogates,
 )
-from shaberi_dagster.llm.stopping import LEAVE_OUT, UNKNOWN_MODEL
+from shaberi_dagster.llm.stopping import UNKNOWN_MODEL
 from shaberi_dagster.util.names import did_you_mean
 
 _MESSAGE_LENGTH = 300
@@ -46,7 +46,7 @@ _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatu
 # Sent as 429, but waiting does not help: the account behind the key is spent.
 _SPENT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
-_PARAMETER = re.compile(r"[\w.]{1,60}")
+_FIELD = re.compile(r"[\w.]{1,60}")
 _VERSIONED = re.compile(r"/v\d")
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _certificates = cache(httpx2.create_ssl_context)
@@ -82,12 +82,16 @@ class CallFailure(Exception):  # noqa: N818 - an outcome that is classified, not
         error_class: What kind of failure, which decides whether to try again.
         message: One line, without secrets.
         retry_after: Seconds that the server asks us to wait.
+        field: The field of the body that the server does not take, if that is the reason; `reasoning.effort` is within
+            `reasoning`.
     """
 
-    def __init__(self, error_class: ErrorClass, message: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, error_class: ErrorClass, message: str, retry_after: float | None = None, field: str | None = None
+    ) -> None:
         super().__init__(message)
         self.error_class: ErrorClass = error_class
-        self.message, self.retry_after = message, retry_after
+        self.message, self.retry_after, self.field = message, retry_after, field
 
 
 class ChatClient:
@@ -121,8 +125,7 @@ class ChatClient:
             verify=_certificates(),
         )
         # Identity: a compressed reply could be of any size when unpacked.
-        own = {"Accept-Encoding": "identity", **(headers or {})}
-        own |= self._provider.headers(key) if key else {}
+        own = {"Accept-Encoding": "identity", **(headers or {}), **self._provider.headers(key)}
         self._sdk = AsyncOpenAI(
             base_url=base_url,
             api_key=key or "unused",  # left out below; without one the SDK would look in os.environ
@@ -251,9 +254,9 @@ class ChatClient:
 
     def _failure(self, status: int, details: ErrorDetails, headers: httpx2.Headers) -> CallFailure:
         message = self._line(f"HTTP {status}: {details.message}")
-        if details.codes & _UNSUPPORTED and (name := _PARAMETER.fullmatch(details.parameter)):
-            message = f"{message} - {LEAVE_OUT.format(name=name[0])}"
-        return CallFailure(_error_class(status, details), message, _retry_after(headers))
+        is_field = details.codes & _UNSUPPORTED and _FIELD.fullmatch(details.parameter)
+        field = details.parameter if is_field else None
+        return CallFailure(_error_class(status, details), message, _retry_after(headers), field)
 
     def _line(self, text: str) -> str:
         """Shorten a text to one line, without the key or anything that looks like one."""

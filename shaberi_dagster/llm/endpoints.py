@@ -373,6 +373,31 @@ def not_sent(endpoint: Endpoint, model: str, sampling: Sampling) -> list[str]:
     return [*left_out, *provider_of(endpoint).not_sent(_sent(rule, sampling))]
 
 
+def asked_parameter(request: ChatRequest, field: str) -> str:
+    """Return the parameter that is asked for and that puts a field into the body: `thinking` for a template's argument.
+
+    Args:
+        request: The call.
+        field: As the server names it; `reasoning.effort` is within `reasoning`. Returned where no parameter has it.
+    """
+    rule, provider = _rule(request.endpoint, request.model), provider_of(request.endpoint)
+    least = {"max_tokens": 0}  # some forms require it
+    without = provider.body(request.model, (), least)
+    for name, value in _parameters(request.sampling).items():
+        sent = rule.sent(name, value) or {}
+        body = provider.body(request.model, (), least | sent) | sent.get(EXTRA_BODY, {})
+        if _at(field, body) != _at(field, without):
+            return name
+    return field
+
+
+def _at(field: str, body: Any) -> Any:
+    """Return the value of a field of a body, None where it has none."""
+    for part in field.split("."):
+        body = body.get(part) if isinstance(body, dict) else None
+    return body
+
+
 def check_parameters(endpoint: Endpoint, model: str, sampling: Sampling) -> None:
     """Refuse parameters that a model cannot be asked with.
 

@@ -19,6 +19,7 @@ from shaberi_dagster.llm.embedded import SLOTS, start_embedded
 from shaberi_dagster.llm.endpoints import (
     EMBEDDED_URL,
     api_key,
+    asked_parameter,
     extra_headers,
     provider_of,
     request_body,
@@ -29,6 +30,7 @@ from shaberi_dagster.llm.keys import Pair, pairs_named
 from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
 from shaberi_dagster.llm.reply import ReceivedReply
 from shaberi_dagster.llm.request import ChatRequest, Endpoint
+from shaberi_dagster.llm.stopping import LEAVE_OUT
 
 _MOST_DOUBLINGS = 30  # a short Retry-After allows thousands of attempts, and 2**1024 is no float
 
@@ -193,6 +195,8 @@ class _Attempts:
     def _failed(self, failure: CallFailure) -> Call:
         refused = failure.error_class == "authentication"
         message = _refusal(self._request.endpoint, failure) if refused else failure.message
+        if failure.field:
+            message += f" - {LEAVE_OUT.format(name=asked_parameter(self._request, failure.field))}"
         no_reply = {"content": None, "reasoning": None, "finish_reason": None, "usage": Usage()}
         return self._ended("error", error_class=failure.error_class, error_message=message, **no_reply)
 

@@ -20,7 +20,6 @@ class Option:
         repeated: Whether a list is given by repeating the option; else its items are separated by commas.
         known: What the shell completes it with; None is nothing.
         is_argument: Whether it is given by its place, without a name.
-        adds: Whether its values are added to those of a file, which others replace.
     """
 
     group: Group
@@ -29,7 +28,6 @@ class Option:
     repeated: bool = False
     known: Known | None = None
     is_argument: bool = False
-    adds: bool = False
 
 
 @dataclass(frozen=True)

@@ -234,7 +234,7 @@ class _Planner:
 
         request = self.request
         of_some = [settings for settings in request.settings if settings.are_of(benchmark.name, request.model)]
-        layers: list[RunRequest | ModelSettings] = [*of_some, request]  # the last one wins
+        layers: list[RunRequest | ModelSettings] = [request, *of_some]  # the last one wins
 
         def setting(name: str) -> Any:
             asked = (value for layer in reversed(layers) if (value := getattr(layer, name)) is not None)

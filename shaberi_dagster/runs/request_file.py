@@ -8,7 +8,7 @@ import yaml
 from pydantic import ConfigDict, ValidationError, create_model
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runs.spec import CallOptions, ModelSettings, RunRequest
+from shaberi_dagster.runs.spec import CallOptions, ModelSettings, RunRequest, overridden
 from shaberi_dagster.util.names import did_you_mean
 
 _ANY_MODEL = "any"
@@ -29,8 +29,8 @@ def read_request(path: Path) -> tuple[RunRequest, CallOptions]:
     return request_from(_read(path))
 
 
-def read_values(path: Path) -> dict[str, Any]:
-    """The fields that a YAML file of a request has; the model may be missing, since an option can name it.
+def read_values(path: Path, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The fields that a YAML file of a request has, overridden by options, which can name the model if it does not.
 
     Raises:
         ConfigurationError: They are none of a request, or cannot be read; the message names file and field.
@@ -42,7 +42,7 @@ def read_values(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: {error.strerror}") from error
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: {error}") from error
-    return values
+    return overridden(values, options or {})
 
 
 def request_from(values: Mapping[str, Any]) -> tuple[RunRequest, CallOptions]:

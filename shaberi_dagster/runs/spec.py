@@ -109,7 +109,7 @@ ParameterList = Annotated[
     list[str] | None,
     BeforeValidator(as_settings),
     Field(description="Any other parameter"),
-    Option("how", ("--param",), metavar="KEY=VALUE", repeated=True, adds=True),
+    Option("how", ("--param",), metavar="KEY=VALUE", repeated=True),
 ]
 
 
@@ -201,7 +201,7 @@ class RunRequest(BaseModel):
     parameters: ParameterList = None
     settings: Annotated[
         tuple[ModelSettings, ...],
-        Field(description="Parameters of some benchmarks and models; later ones win, options win over all"),
+        Field(description="Parameters of some benchmarks and models; they win over the others, options over all"),
     ] = ()
     judge_temperature: Annotated[
         float | None, Field(ge=0, le=2, description="Of judges; default: 0"), Option("advanced")
@@ -216,7 +216,7 @@ class RunRequest(BaseModel):
         list[str] | None,
         BeforeValidator(as_settings),
         Field(description="One more parameter of a judge, or without JUDGE: of all"),
-        Option("advanced", ("--judge-param",), metavar="[JUDGE:]KEY=VALUE", repeated=True, adds=True),
+        Option("advanced", ("--judge-param",), metavar="[JUDGE:]KEY=VALUE", repeated=True),
     ] = None
     judge_max_tokens: Annotated[
         int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), Option("advanced")
@@ -293,8 +293,8 @@ class RunRequest(BaseModel):
             others = [f"{name}={value}" for name, value in values if name not in _SWEPT]
             named = [value for name, value in values if name != "model"]
             tag = "-".join([self.tag, *(re.sub(r"[^A-Za-z0-9._+-]+", "_", value) for value in named)])
-            more = {"parameters": [*(self.parameters or ()), *others]} if others else {}
-            asked = self.model_dump(exclude_unset=True) | fields | more | {"tag": tag}
+            swept = fields | ({"parameters": others} if others else {})
+            asked = overridden(self.model_dump(exclude_unset=True), swept) | {"tag": tag}
             try:
                 requests.append(RunRequest.model_validate(asked))
             except ValidationError as error:
@@ -306,6 +306,24 @@ class RunRequest(BaseModel):
         """So many runs of the same, whose tags are numbered; one keeps its tag."""
         tags = [self.tag] if runs == 1 else [f"{self.tag}-run{number}" for number in range(1, runs + 1)]
         return [self.model_copy(update={"tag": tag}) for tag in tags]
+
+
+_OF_SOME = ModelSettings.model_fields.keys() - {"benchmarks", "models"}
+
+
+def overridden(request: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request with those of options, which win over its settings of benchmarks and models, too.
+
+    Args:
+        request: Fields of a `RunRequest`.
+        options: Others; parameters are added to those of the request.
+    """
+    merged = {**request, **options}
+    for name in {"parameters", "judge_parameters"} & options.keys():
+        merged[name] = [*(as_settings(request.get(name)) or ()), *options[name]]
+    if (settings := request.get("settings")) and (last := {name: options[name] for name in _OF_SOME & options.keys()}):
+        merged["settings"] = [*settings, last]
+    return merged
 
 
 _SWEPT = frozenset({"model", "temperature", "max_tokens", "frequency_penalty", *NAMED} - {"stop"})

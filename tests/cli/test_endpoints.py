@@ -82,9 +82,26 @@ def test_a_check_says_what_was_taken_and_what_refused() -> None:
     assert "Parameters taken: temperature, max_tokens." in said.out
 
 
+def test_a_check_names_what_was_asked_for_where_the_server_has_another_name_for_it() -> None:
+    def picky(body: dict[str, Any], _: int) -> Any:
+        if "chat_template_kwargs" in body:
+            error = {"message": "No", "code": "unsupported_parameter", "param": "chat_template_kwargs"}
+            return web.json_response({"error": error}, status=400)
+        return completion(body, "OK")
+
+    with running_mock(script=picky) as mock:
+        check = ("shaberi", "endpoints", "check", "m", "--base-url", mock.base_url)
+        checked = run(*check, "--param", "thinking=off", "--param", "temperature=null", "--json").succeeded()
+
+    document = json.loads(checked.out)
+    assert document["status"] == "ok"
+    assert document["parameters"] == {"taken": ["max_tokens"], "refused": ["thinking"], "not_sent": []}
+
+
 def test_a_check_of_a_server_that_is_not_there_fails_in_one_line() -> None:
     checked = run("shaberi", "endpoints", "check", "m", "--base-url", "http://127.0.0.1:9/v1")
 
     assert checked.code == 3
     assert "did not answer" in checked.out
+    assert "taken" not in checked.out
     assert run("shaberi", "endpoints", "check").complaint.startswith("name the model to check")

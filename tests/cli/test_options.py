@@ -20,7 +20,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.request_file import read_request, read_values, request_schema
-from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.runs.spec import CallOptions, ModelSettings, RunRequest
 
 pytestmark = pytest.mark.unit
 
@@ -135,6 +135,19 @@ def test_a_file_is_the_request_and_options_override_it(tmp_path: Path) -> None:
 
     assert request == RunRequest(model="m", tag="august", benchmarks=["elyza"], limit=5)
     assert calls == CallOptions(fresh=True, max_cost=2)
+
+
+def test_an_option_overrides_what_a_file_says_of_some_benchmarks_and_adds_to_its_parameters(tmp_path: Path) -> None:
+    some = {"benchmarks": ["elyza"], "temperature": 0.1, "max_tokens": 9, "parameters": {"min_p": 0.2}}
+    path = write(tmp_path, model="m", temperature=0.5, parameters={"top_k": 5}, settings=[some])
+
+    of_file, of_option = (
+        given("--config", path, *options)[0] for options in ((), ("--temperature", "1", "--param", "min_p=0.3"))
+    )
+
+    assert (of_file.temperature, of_file.settings) == (0.5, (ModelSettings(**some),))
+    assert of_option.parameters == ["top_k=5", "min_p=0.3"]
+    assert of_option.settings == (ModelSettings(**some), ModelSettings(temperature=1, parameters=["min_p=0.3"]))
 
 
 def test_a_default_that_is_given_overrides_a_file(tmp_path: Path) -> None:

@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.llm.endpoints import check_parameters, not_sent, request_body, request_headers, resolve_endpoint
+from shaberi_dagster.llm.endpoints import (
+    asked_parameter,
+    check_parameters,
+    not_sent,
+    request_body,
+    request_headers,
+    resolve_endpoint,
+)
 from shaberi_dagster.llm.parameters import check_judges_named, read_of_judge, read_settings, sent, with_system_prompt
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.types import Message, Sampling
@@ -114,3 +121,23 @@ def test_headers_are_sent_apart_and_hold_no_secrets() -> None:
             check_parameters(request.endpoint, "m", Sampling(0.2, 9, parameters=sent({"extra_headers": {name: "x"}})))
     with pytest.raises(ConfigurationError, match="extra_body must map"):
         check_parameters(request.endpoint, "m", Sampling(0.2, 9, parameters=sent({"extra_body": [1]})))
+
+
+@pytest.mark.parametrize(
+    ("model", "base_url", "asked", "field", "parameter"),
+    [
+        ("m", "http://localhost:1/v1", {"top_p": 0.9}, "top_p", "top_p"),
+        ("m", "http://localhost:1/v1", {"thinking": "off"}, "chat_template_kwargs.enable_thinking", "thinking"),
+        ("m", "http://localhost:1/v1", {"extra_body": {"ignore_eos": True}}, "ignore_eos", "extra_body"),
+        ("m", "http://localhost:1/v1", {"seed": 1}, "stream", "stream"),
+        ("gpt-4.1", None, {"seed": 1}, "max_completion_tokens", "max_tokens"),
+        ("mistral:m", None, {"seed": 1}, "random_seed", "seed"),
+        ("openai_responses:gpt-4.1", None, {"reasoning_effort": "low"}, "reasoning.effort", "reasoning_effort"),
+        ("openai_responses:gpt-4.1", None, {}, "max_output_tokens", "max_tokens"),
+        ("claude-opus-4-1", None, {"reasoning_effort": "low"}, "output_config.effort", "reasoning_effort"),
+    ],
+)
+def test_a_field_that_a_server_refuses_is_told_by_the_parameter_that_put_it_there(
+    model: str, base_url: str | None, asked: dict[str, Any], field: str, parameter: str
+) -> None:
+    assert asked_parameter(_request(model, base_url, **asked), field) == parameter

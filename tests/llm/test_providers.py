@@ -95,6 +95,7 @@ def test_in_anthropics_form_the_system_stands_apart_and_thinking_takes_no_temper
     assert provider.not_sent({"temperature": 0.2, "thinking": thinking}) == ["temperature"]
     assert list(provider.not_sent({"temperature": 0.2, "thinking": {"type": "disabled"}})) == []
     assert provider.headers("k") == {"x-api-key": "k", "anthropic-version": "2023-06-01"}
+    assert provider.headers(None) == {"anthropic-version": "2023-06-01"}
 
 
 def test_an_anthropic_message_has_text_and_thinking_and_cached_tokens_count_as_prompt() -> None:

@@ -72,3 +72,9 @@ def test_what_is_no_sweep_says_how_one_is_written(sweep: str) -> None:
 
 def test_without_scores_there_is_nothing_to_name() -> None:
     assert sweep_result(SweepReport((), {("m", "t"): SettingCost(None, None, None, None)})).data() == {"rankings": []}
+
+
+def test_what_is_swept_wins_over_settings_of_some_benchmarks() -> None:
+    request = RunRequest(model="m", settings=[{"benchmarks": ["elyza"], "temperature": 0.7}])
+
+    assert [asked.settings[-1].temperature for asked in request.swept(["temperature=0,0.5"])] == [0, 0.5]

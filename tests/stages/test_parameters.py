@@ -107,3 +107,13 @@ def test_a_refused_parameter_ends_the_calls_with_the_option_that_leaves_it_out(w
     assert "leave it out with --param top_p=null" in rows["error_message"][0]
     assert set(rows["status"]) == {"error"}
     assert outcome
+
+
+def test_what_is_said_of_some_benchmarks_wins_over_what_is_said_of_all(
+    workspace: Workspace, mock: MockEndpoint
+) -> None:
+    rakuda = {"benchmarks": ["rakuda"], "temperature": 0.1, "parameters": {"top_k": 5}}
+    request = _asked(mock, temperature=0.6, parameters={"top_k": 20}, settings=[rakuda])
+    materialized(stored_run(workspace, request), workspace, "answers")
+
+    assert sorted((body["temperature"], body["top_k"]) for body in mock.bodies) == [(0.1, 5), (0.6, 20)]

@@ -22,9 +22,9 @@ class AnthropicMessages(Provider):
     name = "anthropic_messages"
     path = "/messages"
 
-    def headers(self, key: str) -> dict[str, str]:
+    def headers(self, key: str | None) -> dict[str, str]:
         """The key has a header of its own."""
-        return {"x-api-key": key, "anthropic-version": _VERSION}
+        return {"anthropic-version": _VERSION} | ({"x-api-key": key} if key else {})
 
     def not_sent(self, parameters: Mapping[str, Any]) -> Collection[str]:
         """A model that thinks takes no sampling parameters."""

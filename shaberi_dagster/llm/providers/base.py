@@ -39,9 +39,9 @@ class Provider(ABC):
             MalformedReplyError: It is none.
         """
 
-    def headers(self, key: str) -> dict[str, str]:
-        """Return the headers that carry the key."""
-        return {"Authorization": f"Bearer {key}"}
+    def headers(self, key: str | None) -> dict[str, str]:
+        """Return the headers of every call: those that carry the key, if there is one, and what the form needs."""
+        return {"Authorization": f"Bearer {key}"} if key else {}
 
     def not_sent(self, parameters: Mapping[str, Any]) -> Collection[str]:
         """Name the parameters that bodies leave out because of others."""
