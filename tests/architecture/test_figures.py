@@ -13,10 +13,10 @@ from tests.mock_endpoint import running_mock
 
 LINES_AT_THE_BEGINNING = 34_453
 """Lines of code of the package when it was last asked to shrink."""
-MOST_LINES = 35_500
+MOST_LINES = 35_550
 """Lines of code that the package may have; who needs more raises it, with the reason.
 
-34,155 when the house had been moved. Since then: parameters and providers (420), endpoints by name and their check (250),
+34,155 when the house had been moved. Since then: parameters and providers (470), endpoints by name and their check (250),
 answers made elsewhere (270), sweeps (190), mistakes and meanings (40), judges of plugins that ask models (110).
 """
 _not_yet = pytest.mark.xfail(reason="not met yet", raises=AssertionError, strict=True)
