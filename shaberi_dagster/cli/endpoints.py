@@ -16,13 +16,13 @@ if TYPE_CHECKING:  # what help and wrong options need not wait for
     from shaberi_dagster.cli import output
     from shaberi_dagster.exchange import installation
     from shaberi_dagster.lake import store
-    from shaberi_dagster.llm import checking
     from shaberi_dagster.reports import endpoints as reports
+    from shaberi_dagster.runs import known_endpoints
 else:
     output = lazy("shaberi_dagster.cli.output")
     installation = lazy("shaberi_dagster.exchange.installation")
     store = lazy("shaberi_dagster.lake.store")
-    checking = lazy("shaberi_dagster.llm.checking")
+    known_endpoints = lazy("shaberi_dagster.runs.known_endpoints")
     reports = lazy("shaberi_dagster.reports.endpoints")
 
 EPILOG = """Examples:
@@ -63,12 +63,12 @@ def endpoints(how: Endpoints) -> int:
     if how.action is None:
         lake = store.Lake(Settings.from_environment().warehouse)
         answered = lake.read("calls", {"status": "ok"}, ["base_url"])["base_url"].value_counts()
-        known = reports.known_endpoints(os.environ, dict(answered.iter_rows()))
-        output.show(reports.endpoints_result(known), output_format)
+        found = known_endpoints.known_endpoints(os.environ, dict(answered.iter_rows()))
+        output.show(reports.endpoints_result(found), output_format)
         return FINE
     if how.model is None:
         raise ConfigurationError("name the model to check: shaberi endpoints check ENDPOINT:MODEL")
-    checked = checking.check_model(how.model, how.base_url, how.parameters or (), os.environ)
     prices = installation.Installation(Settings.from_environment()).prices
-    output.show(reports.check_result(checked, prices.cost(checked.call.to_record())), output_format)
-    return FINE if checked.call.status == "ok" else FAILED_PARTS
+    checked = known_endpoints.checked_endpoint(how.model, how.base_url, how.parameters or (), os.environ, prices)
+    output.show(reports.check_result(checked), output_format)
+    return FINE if checked.status == "ok" else FAILED_PARTS

@@ -1,0 +1,128 @@
+"""Endpoints that models' names lead to, and the outcome of a check of one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from shaberi_dagster.llm.checking import check_model
+from shaberi_dagster.llm.endpoints import ENDPOINTS, key_state
+from shaberi_dagster.llm.prices import PriceList
+
+
+class KnownEndpoint(NamedTuple):
+    """An endpoint as it can be used here.
+
+    Attributes:
+        name: Before a model's name it leads there: `NAME:MODEL`.
+        form: The provider of its calls.
+        base_url: Its address.
+        models: Patterns of the names that lead there by themselves.
+        key: The key's environment variable and its state: ok, not set, or not bound to the address.
+        parameters: What its calls do with parameters.
+        tried: Calls here that it answered; `unverified` where there are none and its entry is from a page alone.
+    """
+
+    name: str
+    form: str
+    base_url: str
+    models: Sequence[str]
+    key: str
+    parameters: Sequence[str]
+    tried: str
+
+
+def known_endpoints(environment: Mapping[str, str], calls: Mapping[str, int]) -> list[KnownEndpoint]:
+    """List the endpoints with an address, by name.
+
+    Args:
+        environment: Where keys are read from.
+        calls: Number of calls that succeeded, by address.
+
+    Raises:
+        ConfigurationError: `SHABERI_KEY_HOSTS` cannot be read.
+    """
+    return [
+        KnownEndpoint(
+            name=name,
+            form=entry.provider,
+            base_url=entry.base_url,
+            models=entry.models,
+            key=_key(entry.api_key, entry.base_url, environment),
+            parameters=_parameters(entry),
+            tried=_tried(calls.get(entry.base_url, 0), unverified=entry.unverified),
+        )
+        for name, entry in sorted(ENDPOINTS.items())
+        if entry.base_url
+    ]
+
+
+def _tried(calls: int, *, unverified: bool) -> str:
+    return f"{calls:,} calls" if calls else "unverified" if unverified else ""
+
+
+def _key(variable: str | None, base_url: str, environment: Mapping[str, str]) -> str:
+    return f"{variable}: {key_state(variable, base_url, environment)}" if variable else "none"
+
+
+def _parameters(entry: Any) -> list[str]:
+    """Say what the rules of an entry do."""
+    said = []
+    for rule in entry.rules:
+        of_models = "" if rule.models == ("*",) else f" ({', '.join(rule.models)})"
+        renamed = rule.rename | ({"max_tokens": rule.max_tokens} if rule.max_tokens else {})
+        said += [f"{name} as {other}{of_models}" for name, other in renamed.items()]
+        said += [f"{name} left out{of_models}" for name in sorted(rule.drop)]
+        said += [f"{name} {low:g} to {high:g}{of_models}" for name, (low, high) in rule.limits.items()]
+        said += [f"{name} {'|'.join(values)}{of_models}" for name, values in rule.instead.items()]
+    return said
+
+
+class CheckedEndpoint(NamedTuple):
+    """The outcome of a tiny call.
+
+    Attributes:
+        model: The model that was asked.
+        base_url: Its address.
+        status: `ok`: it answered; `error`.
+        error_message: Why it did not.
+        latency_seconds: Duration of the call.
+        usage: Its tokens, by name.
+        cost_usd: US dollars; None is unknown.
+        taken: Parameters that were sent and not refused.
+        refused: Parameters that the server refused.
+        not_sent: Parameters that the endpoint's entry leaves out.
+    """
+
+    model: str
+    base_url: str
+    status: str
+    error_message: str | None
+    latency_seconds: float
+    usage: Mapping[str, int | None]
+    cost_usd: float | None
+    taken: Sequence[str]
+    refused: Sequence[str]
+    not_sent: Sequence[str]
+
+
+def checked_endpoint(
+    model: str, base_url: str | None, parameters: Sequence[str], environment: Mapping[str, str], prices: PriceList
+) -> CheckedEndpoint:
+    """Ask a model one tiny question, see `llm.checking.check_model`, and price it.
+
+    Raises:
+        ConfigurationError: It cannot be asked.
+    """
+    found = check_model(model, base_url, parameters, environment)
+    call, cost = found.call, prices.cost(found.call.to_record())
+    return CheckedEndpoint(
+        call.model,
+        call.base_url,
+        call.status,
+        call.error_message,
+        call.latency_seconds,
+        vars(call.usage),
+        cost.usd if cost else None,
+        found.taken,
+        found.refused,
+        found.not_sent,
+    )
