@@ -260,9 +260,18 @@ def _ports_of_session(leader: int) -> set[int]:
             _, local, _, state, *fields = line.split()
             if state == "0A":
                 listening[f"socket:[{fields[5]}]"] = int(local.rpartition(":")[2], 16)
-    files = [file for process in _session(leader) for file in Path("/proc", str(process), "fd").iterdir()]
-    opened = {str(file.readlink()) for file in files}
+    opened = {file for process in _session(leader) for file in _open_files(process)}
     return {port for name, port in listening.items() if name in opened}
+
+
+def _open_files(process: int) -> set[str]:
+    """What the descriptors of a process lead to; a process that ends or closes one meanwhile has no port there."""
+    names = set()
+    with suppress(FileNotFoundError, ProcessLookupError):
+        for descriptor in Path("/proc", str(process), "fd").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                names.add(str(descriptor.readlink()))
+    return names
 
 
 @pytest.mark.timeout(600)
