@@ -23,7 +23,6 @@ from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.sweep import SweepReport, read_sweep
-from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.settings import Settings, warehouse_folder
 from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.permissions import private_files
@@ -32,9 +31,11 @@ if TYPE_CHECKING:  # they take longer to load than most questions to answer
     import polars as pl
 
     from shaberi_dagster.reports import comparison
+    from shaberi_dagster.runs import spec
 else:
     pl = lazy("polars")
     comparison = lazy("shaberi_dagster.reports.comparison")
+    spec = lazy("shaberi_dagster.runs.spec")
 
 
 @dataclass(frozen=True)
@@ -207,10 +208,10 @@ def evaluate(model: str, **request: Any) -> ScoreReport:
         ConfigurationError: Something that is asked for cannot be.
         EndpointError: An endpoint cannot be reached or refuses us.
     """
-    options = {name: request.pop(name) for name in CallOptions.model_fields if name in request}
-    asked = RunRequest(model=model, **request)
+    options = {name: request.pop(name) for name in spec.CallOptions.model_fields if name in request}
+    asked = spec.RunRequest(model=model, **request)
     with private_files(warehouse_folder()):
-        evaluation = _executor()([asked], CallOptions(**options))
+        evaluation = _executor()([asked], spec.CallOptions(**options))
         if evaluation.run() != "complete":
             print(evaluation.failures(), file=sys.stderr)  # noqa: T201
     return LakeReader(evaluation.workspace.settings.warehouse).scores(models=[model], tags=[asked.tag])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from shaberi_dagster.reports.scores import Tie
 from shaberi_dagster.statistics.intervals import Interval
 from shaberi_dagster.statistics.power import ALPHA
-from shaberi_dagster.statistics.significance import sign_flip_test
+from shaberi_dagster.statistics.significance import is_shown_by_sign_flips, sign_flip_test
 from shaberi_dagster.statistics.ties import compare_pairs
 from shaberi_dagster.util.lazy import lazy
 
@@ -186,7 +186,7 @@ def still_shown(both: "pl.DataFrame", is_better: bool, level: float, *, at_worst
     differences, benchmarks = questions["difference"].to_list(), questions["benchmark"].to_list()
     clusters = questions["cluster"].to_list() if "cluster" in questions.columns else None
     mean = fmean(questions.group_by("benchmark").agg(pl.mean("difference"))["difference"].to_list())
-    return (mean > 0) == is_better and sign_flip_test(differences, benchmarks, clusters).p_value <= level
+    return (mean > 0) == is_better and is_shown_by_sign_flips(differences, level, benchmarks, clusters)
 
 
 def unequal_missing(

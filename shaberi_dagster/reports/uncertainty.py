@@ -4,6 +4,7 @@
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from statistics import fmean
@@ -207,7 +208,9 @@ def read_judge_means(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow
     """
     runs = grouped(rows, lambda row: (row.model, row.run_tag))
     cells = {run: {(row.judge, row.asked) for row in of_run if is_number(row.score)} for run, of_run in runs}
-    whole = {run for run, has in cells.items() if sum(has < other for other in cells.values()) < _FEWEST_COMPARED}
+    n_runs = Counter(map(frozenset, cells.values()))
+    n_with_more = {has: sum(n for other, n in n_runs.items() if has < other) for has in n_runs}
+    whole = {run for run, has in cells.items() if n_with_more[frozenset(has)] < _FEWEST_COMPARED}
     means: list[Row] = []
     for asked, group in grouped(runs, lambda run: _asked(run[1])):
         if len({(run, row.judge) for run, of_run in group for row in of_run}) == 1:

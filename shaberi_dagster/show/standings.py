@@ -1,7 +1,9 @@
 """Tables of rankings: one line for each model and base tag."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 
 from shaberi_dagster.reports.figures import (
@@ -36,7 +38,7 @@ _DIFFERENCES = (
     "- best: less the best line, over the n questions and the judges that both have; its CI is adjusted for all pairs."
 )
 _BEST, _FAILED = "bold green", "yellow"
-_ROOM_FOR_MODELS, _ROOM_FOR_TAGS = 24, 8
+_ROOM_FOR_MODELS, _ROOM_FOR_TAGS, _ROOM_FOR_TITLES = 20, 8, 7
 """So many columns of the terminal names get before benchmarks do."""
 
 
@@ -74,16 +76,35 @@ def _detail(ranking: Ranking, report: ScoreReport) -> str:
 
 def _table(ranking: Ranking, by: str, width: int | None) -> Table:
     names: Sequence[str] = ranking.judges if by == "judge" else ranking.asked
+    whole = _with_columns(ranking, by, names)
+    if width is None or _fits(whole, width):
+        return whole
     for n in range(len(names), 0, -1):
-        table = _with_columns(ranking, by, names[:n], names[n:])
-        needed = replace(table, columns=[column for column in table.columns if not column.spare])
-        if width is None or table_width(needed) <= width:
+        table = _with_columns(ranking, by, names[:n], names[n:], is_narrow=True)
+        if _fits(table, width):
             return table
-    return _with_columns(ranking, by, (), names)
+    return _with_columns(ranking, by, (), names, is_narrow=True)
 
 
-def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Sequence[str]) -> Table:
+def _fits(table: Table, width: int) -> bool:
+    """Return whether a table without its spare columns fits into the terminal."""
+    return table_width(replace(table, columns=[column for column in table.columns if not column.spare])) <= width
+
+
+def _with_columns(
+    ranking: Ranking, by: str, names: Sequence[str], left_out: Sequence[str] = (), *, is_narrow: bool = False
+) -> Table:
+    """Make the table of a ranking.
+
+    Args:
+        ranking: The lines.
+        by: What has columns of its own.
+        names: Those that get one.
+        left_out: Those that get none.
+        is_narrow: Titles are broken, and counts of samples are a sentence.
+    """
     rows = ranking.rows
+    failures_follow = all(row["n_planned"] - row["n_scored"] == row["n_failed"] for row in rows)
 
     def best(row: Row) -> str:
         return _BEST if row["rank"] == 1 and len(rows) > 1 else ""
@@ -93,15 +114,27 @@ def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Seq
         text("model", cuts="middle", narrowest=_ROOM_FOR_MODELS, mark=best),
         text("tag", cuts="middle", narrowest=_ROOM_FOR_TAGS, where=several("tag")),
         number("mean", form="{:.2f}", mark=best),
-        number("95 % CI", lambda row: interval(_ends(row, "ci_questions")), bar=_bar, where=known("n_questions")),
+        number(
+            "95 % CI",
+            lambda row: interval(_ends(row, "ci_questions")),
+            bar=_bar,
+            spare=is_narrow and by == "judge",
+            where=known("n_questions"),
+        ),
         number("- best", "difference", form="{:+.2f}", where=known("against_best")),
         number(
             "its CI", lambda row: signed_interval(_ends(row, "difference")), spare=True, where=known("against_best")
         ),
         number("n", _n_common, spare=True, where=known("against_best")),
-        *(number(_title_of(name, by), partial(_of, by, name)) for name in names),
-        number("n/N", lambda row: f"{row['n_scored']}/{row['n_planned']}"),
-        number("failed", "n_failed", form="{}", mark=lambda row: _FAILED if row["n_failed"] else ""),
+        *(number(_title_of(name, by, is_narrow), partial(_of, by, name)) for name in names),
+        *([] if is_narrow else [number("n/N", _share)]),
+        number(
+            "failed",
+            "n_failed",
+            form="{}",
+            mark=lambda row: _FAILED if row["n_failed"] else "",
+            where=lambda _: not (is_narrow and failures_follow),
+        ),
         number("excl.", "n_excluded", form="{}", where=known("n_excluded")),
         number(("out of", "scale"), "n_out_of_scale", form="{}", where=known("n_out_of_scale")),
         number("runs", "n_runs", form="{}", where=lambda rows: any(row["n_runs"] > 1 for row in rows)),
@@ -110,6 +143,7 @@ def _with_columns(ranking: Ranking, by: str, names: Sequence[str], left_out: Seq
     notes = [
         *(["Rank 1: no difference from the best is shown."] if ranking.ranks.count(1) > 1 else []),
         *([_DIFFERENCES] if known("against_best")(rows) else []),
+        *([f"Scored: {_range(list(map(_share, rows)))} samples of a line."] if is_narrow else []),
         *([f"{counted(len(left_out), what)} not shown (--wide): {', '.join(left_out)}."] if left_out else []),
     ]
     return table_of(rows, columns, notes=[*([" ".join(notes)] if notes else []), *remarks_on(ranking.standings)])
@@ -133,13 +167,34 @@ def _of(by: str, name: str, row: Row) -> str:
     return decimals(row["by_judge" if by == "judge" else "by_benchmark"].get(name))
 
 
-def _title_of(name: str, by: str) -> Cell:
+def _share(row: Row) -> str:
+    return f"{row['n_scored']}/{row['n_planned']}"
+
+
+def _range(shares: Sequence[str]) -> str:
+    """Say from which to which share of the planned samples lines have a score."""
+    ordered = sorted(set(shares), key=lambda share: Fraction(share) if not share.endswith("/0") else Fraction(0))
+    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
+
+
+def _title_of(name: str, by: str, is_narrow: bool) -> Cell:
     """Return a judge, or a benchmark with its version below it (no hash), and how many were asked if not all."""
     if by == "judge":
-        return name
+        return _broken(name) if is_narrow else name
     benchmark, _, version = name.partition("@")
     size, _, limited = version.partition(", ")
-    return tuple(filter(None, (benchmark, f"@{size.partition('-')[0]}" if size else "", limited)))
+    lines = _broken(benchmark) if is_narrow else (benchmark,)
+    return tuple(filter(None, (*lines, f"@{size.partition('-')[0]}" if size else "", limited)))
+
+
+def _broken(name: str) -> tuple[str, ...]:
+    """Break a name after its signs into lines of at most `_ROOM_FOR_TITLES` characters, where it has enough signs."""
+    lines = [""]
+    for part in filter(None, re.split(r"(?<=[-_/:@+ ])", name)):
+        if lines[-1] and len(lines[-1] + part) > _ROOM_FOR_TITLES:
+            lines.append("")
+        lines[-1] += part
+    return tuple(lines)
 
 
 def _not_ranked(left_out: Sequence[Row]) -> Iterator[str]:

@@ -8,10 +8,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from shaberi_dagster.reports.report import Bar, Block, Cell, Column, Heading, Table
-from shaberi_dagster.show.text import pad, printable, truncate, width_of
+from shaberi_dagster.show.text import pad, printable, truncate, truncate_apart, width_of
 
-BAR_WIDTH = 11
+BAR_WIDTH = 9
 """Columns of the terminal that a bar takes."""
+_FEWEST_LINES = 3
+"""From how many lines on a column of equal values is a sentence where there is no room for it."""
 _STYLES = {"verdict": "bold", "plain": "", "warning": "yellow", "note": "dim"}
 
 
@@ -33,7 +35,7 @@ def draw(blocks: Iterable[Block], console: Console) -> None:
 
 def table_width(table: Table) -> int:
     """The fewest columns of the terminal at which all of a table can be read."""
-    return _fewest(table.columns)
+    return _fewest(_without_equal(table.columns)[0])
 
 
 def lines_of(cell: Cell) -> list[str]:
@@ -44,9 +46,8 @@ def lines_of(cell: Cell) -> list[str]:
 def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
     if isinstance(block, Table):
         block = block.narrow if block.narrow and table_width(block) > console.width else block
-        columns, without = _with_room([_drawable(column, console) for column in block.columns], console.width)
+        columns, notes = _with_room([_drawable(column, console) for column in block.columns], console.width)
         yield _rich_table(columns, block.bold, console.width)
-        notes = [f"Not shown for want of room: {', '.join(without)}."] if without else []
         yield from (Text(printable(note), style="dim") for note in [*block.notes, *notes])
     elif isinstance(block, Heading):
         yield Text.assemble(
@@ -61,16 +62,32 @@ def _drawable(column: Column, console: Console) -> Column:
 
 
 def _with_room(columns: Sequence[Column], width: int) -> tuple[Sequence[Column], list[str]]:
-    """The columns for which there is room, and the titles of spare ones for which there is none."""
+    """The columns for which there is room, and sentences on the others: equal values, and what is not shown."""
     if sum(map(_width, columns)) + 2 * (len(columns) - 1) <= width:
         return columns, []
-    columns, without = [column for column in columns if not column.optional], []
+    columns = [column for column in columns if not column.optional]
+    notes, without = [], []
     if _fewest(columns) > width:
         columns = [column if column.left else replace(column, title=_broken(column)) for column in columns]
+    if sum(map(_width, columns)) + len(columns) - 1 > width:  # something would be cut or folded
+        columns, equal = _without_equal(columns)
+        notes = [f"In each line: {', '.join(equal)}."] if equal else []
     while _fewest(columns) > width and (spare := next((column for column in columns if column.spare), None)):
         columns = [column for column in columns if column is not spare]
-        without.append(" ".join(lines_of(spare.title)))
-    return columns, without
+        without.append(_named(spare))
+    return columns, [*notes, *([f"Not shown for want of room: {', '.join(without)}."] if without else [])]
+
+
+def _without_equal(columns: Sequence[Column]) -> tuple[Sequence[Column], list[str]]:
+    """The columns whose cells differ, and each other one as its title and value; of a single line all differ."""
+    rest = [column for column in columns if len(column.cells) < _FEWEST_LINES or len(set(column.cells)) > 1]
+    equal = [column for column in columns if column not in rest and column.left is not True]
+    said = [f"{_named(column)} {' '.join(lines_of(column.cells[0]))}" for column in equal]
+    return [column for column in columns if column not in equal], said
+
+
+def _named(column: Column) -> str:
+    return " ".join(lines_of(column.title))
 
 
 def _fewest(columns: Sequence[Column]) -> int:
@@ -96,7 +113,7 @@ def _rich_table(columns: Sequence[Column], bold: Collection[int], most: int) -> 
     )
     for column, width in zip(columns, widths, strict=True):
         drawn.add_column(
-            Text("\n".join(_fitting(column.title, column, width)), style="bold"),
+            Text("\n".join(_title(column, width)), style="bold"),
             width=width,
             justify="left" if column.left else "right",
             style=column.style,
@@ -104,23 +121,29 @@ def _rich_table(columns: Sequence[Column], bold: Collection[int], most: int) -> 
             no_wrap=not column.folds,
             vertical="top",
         )
+    shown = [_fitting(column, width) for column, width in zip(columns, widths, strict=True)]
     for index in range(max((len(column.cells) for column in columns), default=0)):
         cells = [
-            Text(
-                "\n".join(_fitting(column.cells[index], column, width)),
-                style=column.styles[index] if column.styles else "",
-            )
-            for column, width in zip(columns, widths, strict=True)
+            Text(of_column[index], style=column.styles[index] if column.styles else "")
+            for column, of_column in zip(columns, shown, strict=True)
         ]
         drawn.add_row(*cells, style="bold" if index in bold else "")
     return drawn
 
 
-def _fitting(cell: Cell, column: Column, width: int) -> list[str]:
-    lines = lines_of(cell)
-    if not column.cuts:
-        return lines
-    return [truncate(line, width, column.cuts) for line in lines]
+def _fitting(column: Column, width: int) -> list[str]:
+    """The cells of a column, cut to its width where it may be."""
+    cells = list(map(lines_of, column.cells))
+    if column.cuts:
+        names = [line for lines in cells for line in lines]
+        cut = dict(zip(names, truncate_apart(names, width, column.cuts), strict=True))
+        cells = [[cut[line] for line in lines] for lines in cells]
+    return ["\n".join(lines) for lines in cells]
+
+
+def _title(column: Column, width: int) -> list[str]:
+    lines = lines_of(column.title)
+    return [truncate(line, width, column.cuts) for line in lines] if column.cuts else lines
 
 
 def _with_bars(column: Column) -> Column:

@@ -1,6 +1,7 @@
 """Text of unknown origin on a terminal, in Markdown and in CSV: how wide it is, and what in it must not get through."""
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from rich.cells import cell_len, set_cell_size
@@ -87,6 +88,32 @@ def truncate(text: str, width: int, where: Literal["middle", "end"] = "end") -> 
         return set_cell_size(text, width - 1).rstrip() + "…"
     end = set_cell_size(text[::-1], (width - 1) // 2).strip()[::-1]
     return set_cell_size(text, width - 1 - cell_len(end)).rstrip() + "…" + end
+
+
+def truncate_apart(texts: Sequence[str], width: int, where: Literal["middle", "end"] = "end") -> list[str]:
+    """Texts in at most `width` columns, cut so that no two different ones look alike.
+
+    Texts that look alike after the cut show their beginning and what follows the part that they share; those that
+    differ in too many places get a number.
+
+    >>> truncate_apart(["vendor/model-160-6b-instruct", "vendor/model-146-6b-instruct", "b"], 18)
+    ['vend…160-6b-instr…', 'vend…146-6b-instr…', 'b']
+    """
+    cut = {text: truncate(text, width, where) for text in texts}
+    by_look: dict[str, list[str]] = {}
+    for text, look in cut.items():
+        by_look.setdefault(look, []).append(text)
+    looks = {look for look, alike in by_look.items() if len(alike) == 1}
+    for alike in by_look.values():
+        if len(alike) > 1:
+            shared = next((at for at, letters in enumerate(zip(*alike, strict=False)) if len(set(letters)) > 1), width)
+            begin = set_cell_size(alike[0], width // 4).rstrip() + "…"
+            for number, text in enumerate(alike, start=1):
+                cut[text] = truncate(begin + text[shared:], width)
+                if cut[text] in looks:
+                    cut[text] = f"{truncate(text, width - len(str(number)) - 1)}#{number}"
+                looks.add(cut[text])
+    return [cut[text] for text in texts]
 
 
 def csv_text(text: str) -> str:

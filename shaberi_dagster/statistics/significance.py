@@ -132,6 +132,33 @@ def sign_flip_test(
     return PermutationTest(_random_signs(weighted), exact=False)
 
 
+def is_shown_by_sign_flips(
+    differences: Sequence[float],
+    level: float,
+    strata: Sequence[object] | None = None,
+    clusters: Sequence[object] | None = None,
+) -> bool:
+    """Return whether p of `sign_flip_test` is at most a level.
+
+    A difference that is many times its error needs no sign patterns: with sums v of the weighted differences that
+    change their sign together, p is at most 2 exp(-(sum of v)^2 / (2 sum of v^2)), by Hoeffding's inequality (1963,
+    Journal of the American Statistical Association 58:13).
+
+    Args:
+        differences: First - second, one per question.
+        level: Between 0 and 1.
+        strata: The benchmark of each; None is one stratum.
+        clusters: What changes its sign as one.
+    """
+    values = np.asarray(differences, dtype=np.float64)
+    index, sizes = _strata(values.size, strata)
+    sums = np.bincount(_members(index, clusters), values / sizes[index])
+    squares = float(np.square(sums).sum())
+    if squares and 2 * math.exp(-(float(sums.sum()) ** 2) / (2 * squares)) <= level:
+        return True
+    return sign_flip_test(differences, strata, clusters).p_value <= level
+
+
 def sign_flip_intervals(
     differences: Sequence[float],
     confidences: Sequence[float],

@@ -29,6 +29,7 @@ given as (
     join cells using (run_id, judge, benchmark)
     left join categories using (benchmark, question_id)
     where pipeline = $pipeline
+      and run_id in (select run_id from cells)
       and strategy is null
       and ((benchmark, question_id) in (from chosen) or benchmark not in (select benchmark from chosen))
 ),

@@ -144,16 +144,28 @@ def test_judges_are_columns_when_they_are_asked_for():
     assert lines[2] == ["1", "a", "6.65", "7.15", "6.15", "640/640", "0"]
 
 
-def test_what_does_not_fit_is_counted_and_shown_when_it_is_asked_for():
+def test_eighty_columns_hold_all_four_benchmarks():
     rows = [
         one for model in ("x" * 60, "y") for one in run(7, model=model, over_questions=ESTIMATE, run_tag=f"t{model}")
     ]
     narrow, wide = board(rows), board(rows, wide=True)
     assert max(cell_len(line) for line in narrow.splitlines()) <= 80
-    assert "2 benchmarks not shown (--wide): mt_bench@60, rakuda@40." in narrow
-    assert "rakuda" not in narrow.splitlines()[1]
-    assert "rakuda" in wide.splitlines()[1]
-    assert "not shown" not in wide
+    assert narrow.splitlines()[2].split() == ["elyza", "tengu", "bench", "rakuda"]
+    assert "Scored: 320/320 samples of a line." in narrow
+    assert "n/N" in wide.splitlines()[2]
+    assert "not shown" not in narrow + wide
+
+
+def test_no_two_names_look_alike_in_eighty_columns():
+    names = [
+        f"my-organisation/model-of-this-summer-{number:03d}-{size}b-instruct-preview"
+        for number in range(40)
+        for size in (1, 7)
+    ]
+    lines = board([one for name in names for one in run(7, model=name, over_questions=ESTIMATE)]).splitlines()
+    shown = [line.split()[1] for line in lines if line[:2].strip().isdigit()]
+    assert max(map(len, lines)) <= 80
+    assert len(set(shown)) == len(names)
 
 
 def test_a_long_name_keeps_its_end_which_tells_checkpoints_apart():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from shaberi_dagster.reports.report import number, table_of, text
 from shaberi_dagster.show.markdown import Markdown, as_markdown, comment_table
-from shaberi_dagster.show.text import csv_text, json_safe, pad, printable, truncate, width_of
+from shaberi_dagster.show.text import csv_text, json_safe, pad, printable, truncate, truncate_apart, width_of
 
 pytestmark = pytest.mark.unit
 
@@ -102,3 +102,10 @@ def test_texts_in_a_comment_stand_in_code_spans_whatever_they_are():
         "",
         r"5 \* 5",
     ]
+
+
+@given(st.lists(st.text("ab日/", max_size=12), unique=True), st.integers(6, 12), st.sampled_from(["middle", "end"]))
+def test_texts_that_are_cut_stay_apart(texts, width, where):
+    cut = truncate_apart(texts, width, where)
+    assert len(set(cut)) == len(texts)
+    assert all(width_of(text) <= width for text in cut)

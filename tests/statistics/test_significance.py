@@ -8,9 +8,11 @@ from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
+from shaberi_dagster.statistics import significance
 from shaberi_dagster.statistics.significance import (
     fisher_lower_tail,
     holm,
+    is_shown_by_sign_flips,
     mcnemar_exact,
     sign_flip_test,
 )
@@ -157,3 +159,19 @@ def test_mcnemar_and_fisher_keep_their_level():
 
     assert np.mean(np.array(paired) <= 0.1) < 0.11
     assert np.mean(np.array(unpaired) <= 0.1) < 0.11
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.05, 0.1, 0.2, 0.3, 1.0])
+def test_hoeffdings_bound_shows_nothing_that_sign_flips_do_not(shift):
+    generator = np.random.default_rng(7)
+    differences = (generator.normal(shift, 1, 300)).tolist()
+    strata = ["few"] * 50 + ["many"] * 250
+    p = sign_flip_test(differences, strata).p_value
+    assert [is_shown_by_sign_flips(differences, level, strata) for level in (0.05, 0.01, 0.001)] == [
+        p <= level for level in (0.05, 0.01, 0.001)
+    ]
+
+
+def test_many_times_its_error_is_shown_without_sign_patterns(monkeypatch):
+    monkeypatch.setattr(significance, "sign_flip_test", None)
+    assert is_shown_by_sign_flips([0.9, 1.1] * 40, 1e-6)
