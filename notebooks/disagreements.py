@@ -9,12 +9,14 @@ app = marimo.App(width="medium", app_title="Disagreements")
 def _():
     import altair as alt
     import marimo as mo
+    from polars import selectors
 
     import shaberi_dagster as shaberi
     from shaberi_dagster.errors import ConfigurationError
 
     lake = shaberi.open_lake()
-    return ConfigurationError, alt, lake, mo
+    rounded = selectors.float().round_sig_figs(4)
+    return alt, ConfigurationError, lake, mo, rounded
 
 
 @app.cell
@@ -31,10 +33,10 @@ def _(lake, mo):
 
 
 @app.cell
-def _(ConfigurationError, a, alt, b, lake, mo):
+def _(ConfigurationError, a, alt, b, lake, mo, rounded):
     try:
         report = lake.compare(a.value, b.value)
-        differences = report.frame
+        differences = report.frame.with_columns(rounded)
     except ConfigurationError as error:
         mo.stop(True, mo.md(str(error)))
     base = alt.Chart().encode(y=alt.Y("benchmark:N", title=None))
@@ -47,13 +49,13 @@ def _(ConfigurationError, a, alt, b, lake, mo):
 
 
 @app.cell
-def _(ConfigurationError, a, alt, b, lake, mo, which):
+def _(ConfigurationError, a, alt, b, lake, mo, rounded, which):
     try:
         questions = lake.questions([a.value, b.value], which.value)
     except ConfigurationError as error:
         mo.stop(True, mo.md(str(error)))
     mo.stop(questions.is_empty() or a.value == b.value, mo.md("No question matches."))
-    named = questions.rename({a.value: "A", b.value: "B"}).drop("question_id")
+    named = questions.rename({a.value: "A", b.value: "B"}).drop("question_id").with_columns(rounded)
     scatter = (
         alt.Chart(named.select("benchmark", "position", "category", "A", "B", "disagreement"))
         .mark_circle(opacity=0.5)

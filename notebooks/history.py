@@ -9,11 +9,13 @@ app = marimo.App(width="medium", app_title="History")
 def _():
     import altair as alt
     import marimo as mo
+    from polars import selectors
 
     import shaberi_dagster as shaberi
 
     lake = shaberi.open_lake()
-    return alt, lake, mo
+    rounded = selectors.float().round_sig_figs(4)
+    return alt, lake, mo, rounded
 
 
 @app.cell
@@ -28,14 +30,14 @@ def _(lake, mo):
 
 
 @app.cell
-def _(alt, chosen, lake, mo):
+def _(alt, chosen, lake, mo, rounded):
     mo.stop(not chosen.value, mo.md("Choose a model."))
     scores = lake.sql(
         "select model, run_tag, benchmark, judge, score, n_scored, n_planned, runs.created_at as at"
         " from leaderboard join runs using (run_id, model, run_tag)"
         " where list_contains($models, model) and pipeline = 'baseline' and strategy is null",
         models=chosen.value,
-    )
+    ).with_columns(rounded)
     lines = (
         alt.Chart(scores)
         .mark_line(point=True)
@@ -50,8 +52,8 @@ def _(alt, chosen, lake, mo):
 
 
 @app.cell
-def _(alt, chosen, lake, mo):
-    cost = lake.cost(models=chosen.value)
+def _(alt, chosen, lake, mo, rounded):
+    cost = lake.cost(models=chosen.value).with_columns(rounded)
     mo.stop(cost.is_empty(), mo.md("These runs made no calls (they are imported)."))
     bars = (
         alt.Chart(cost)

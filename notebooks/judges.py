@@ -9,11 +9,13 @@ app = marimo.App(width="medium", app_title="Judges")
 def _():
     import altair as alt
     import marimo as mo
+    from polars import selectors
 
     import shaberi_dagster as shaberi
 
     lake = shaberi.open_lake()
-    return alt, lake, mo
+    rounded = selectors.float().round_sig_figs(4)
+    return alt, lake, mo, rounded
 
 
 @app.cell
@@ -26,14 +28,14 @@ def _(lake, mo):
 
 
 @app.cell
-def _(alt, benchmark, lake, measure, mo):
+def _(alt, benchmark, lake, measure, mo, rounded):
     pairs = lake.sql(
         "from judge_agreement where benchmark = $benchmark"
         " union all by name"
         " select * replace (judge_b as judge_a, judge_a as judge_b, -mean_difference as mean_difference)"
         " from judge_agreement where benchmark = $benchmark",
         benchmark=benchmark.value,
-    )
+    ).with_columns(rounded)
     mo.stop(pairs.is_empty(), mo.md("No two judges scored the same answers of this benchmark."))
     heat = alt.Chart(pairs).encode(x=alt.X("judge_a:N", title=None), y=alt.Y("judge_b:N", title=None))
     cells = heat.mark_rect().encode(
@@ -47,14 +49,14 @@ def _(alt, benchmark, lake, measure, mo):
 
 
 @app.cell
-def _(alt, lake, mo):
-    leniency = lake.sql("from judge_leniency order by judge, benchmark")
+def _(alt, lake, mo, rounded):
+    leniency = lake.sql("from judge_leniency order by judge, benchmark").with_columns(rounded)
     mo.stop(leniency.is_empty(), mo.md("Leniency takes two judges of the same answers."))
     bars = (
         alt.Chart(leniency)
         .mark_bar()
         .encode(
-            x=alt.X("mean_difference:Q", title="what a judge gives beyond the others of the same answers"),
+            x=alt.X("mean_difference:Q", title="leniency: its scores less those of other judges of the same answers"),
             y=alt.Y("judge:N", title=None), row=alt.Row("benchmark:N", title=None),
             tooltip=["judge", "benchmark", "mean_difference", "sd", "n_answers"],
         )
@@ -63,12 +65,12 @@ def _(alt, lake, mo):
 
 
 @app.cell
-def _(lake, mo):
+def _(lake, mo, rounded):
     mo.vstack(
         [
             mo.md("## Krippendorff's alpha, and judgements without a score"),
-            mo.ui.table(lake.sql("from judge_alpha order by benchmark")),
-            mo.ui.table(lake.sql("null_rates_of_judges")),
+            mo.ui.table(lake.sql("from judge_alpha order by benchmark").with_columns(rounded)),
+            mo.ui.table(lake.sql("null_rates_of_judges").with_columns(rounded)),
         ]
     )
 

@@ -9,11 +9,13 @@ app = marimo.App(width="medium", app_title="Leaderboard")
 def _():
     import altair as alt
     import marimo as mo
+    from polars import selectors
 
     import shaberi_dagster as shaberi
 
     lake = shaberi.open_lake()
-    return alt, lake, mo
+    rounded = selectors.float().round_sig_figs(4)
+    return alt, lake, mo, rounded
 
 
 @app.cell
@@ -37,8 +39,8 @@ def _(judges, lake, mo, policy, tags):
 
 
 @app.cell
-def _(alt, mo, ranking, standings):
-    chosen = standings.filter(standings["ranking"] == ranking.value).drop("ranking")
+def _(alt, mo, ranking, rounded, standings):
+    chosen = standings.filter(standings["ranking"] == ranking.value).drop("ranking").with_columns(rounded)
     model = alt.Y("model:N", sort=alt.EncodingSortField("mean", order="descending"), title=None)
     base = alt.Chart(chosen).encode(y=model)
     intervals = base.mark_rule().encode(x=alt.X("lower:Q", title="mean, 95 % CI over questions"), x2="upper:Q")
@@ -51,14 +53,15 @@ def _(alt, mo, ranking, standings):
 
 
 @app.cell
-def _(alt, mo, report):
-    by_benchmark = report.frame.select("model", "run_tag", "judge", "benchmark", "score", "n_scored", "n_planned")
+def _(alt, mo, report, rounded):
+    columns = ["model", "run_tag", "judge", "benchmark", "score", "n_scored", "n_planned"]
+    by_benchmark = report.frame.select(columns).with_columns(rounded)
     heat = (
         alt.Chart(by_benchmark)
         .mark_rect()
         .encode(
             x=alt.X("benchmark:N", title=None), y=alt.Y("model:N", title=None),
-            color=alt.Color("mean(score):Q", title="score"), tooltip=["model", "benchmark", "mean(score)"],
+            color=alt.Color("mean(score):Q", title="score"), tooltip=["model", "benchmark", alt.Tooltip("mean(score):Q", format=".2f")],
         )
     )  # fmt: skip
     mo.vstack([mo.md("## Benchmarks (mean over runs and judges)"), heat])

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import runpy
 import socket
 import subprocess
@@ -79,6 +80,7 @@ def test_it_shows_plots_of_the_corpus(name: str, whole: Path, monkeypatch: pytes
     shown = _outputs(name)
     assert _SHOWN[name][0] in shown
     assert "vega" in shown
+    assert not re.search(r"\b[1-9]\.\d{6}", shown), "numbers for people are rounded"
 
 
 @pytest.fixture(scope="module")
