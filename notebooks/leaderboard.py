@@ -61,7 +61,8 @@ def _(alt, mo, report, rounded):
         .mark_rect()
         .encode(
             x=alt.X("benchmark:N", title=None), y=alt.Y("model:N", title=None),
-            color=alt.Color("mean(score):Q", title="score"), tooltip=["model", "benchmark", alt.Tooltip("mean(score):Q", format=".2f")],
+            color=alt.Color("mean(score):Q", title="score"),
+            tooltip=["model", "benchmark", alt.Tooltip("mean(score):Q", format=".2f")],
         )
     )  # fmt: skip
     mo.vstack([mo.md("## Benchmarks (mean over runs and judges)"), heat])
