@@ -15,7 +15,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.screen import Screen
-from textual.widgets import DataTable, Footer, Input, Static
+from textual.widgets import DataTable, Footer, HelpPanel, Input, Static
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.figures import decimals
@@ -33,7 +33,9 @@ from shaberi_dagster.show.text import printable, truncate
 _NAME_WIDTH, _CATEGORY_WIDTH, _QUESTION_WIDTH, _HEAD_WIDTH = 40, 16, 60, 18
 _MOST_RUNS = 4
 _QUIT = Binding("q", "app.quit", "quit")
-_BACK = Binding("escape", "app.pop_screen", "back")
+_BACK = Binding("escape,u", "app.pop_screen", "back")
+
+_MOVES = (Binding("j", "move(1)", "down", show=False), Binding("k", "move(-1)", "up", show=False))
 
 
 class RunsScreen(Screen[None]):
@@ -41,8 +43,7 @@ class RunsScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "mark for side by side"),
-        Binding("j", "move(1)", show=False),
-        Binding("k", "move(-1)", show=False),
+        *_MOVES,
         _QUIT,
     ]
 
@@ -101,8 +102,7 @@ class QuestionsScreen(Screen[None]):
         Binding("slash", "filter", "filter"),
         Binding("s", "sort", "sort"),
         Binding("f", "failed", "failures"),
-        Binding("j", "move(1)", show=False),
-        Binding("k", "move(-1)", show=False),
+        *_MOVES,
         _BACK,
         _QUIT,
     ]
@@ -309,6 +309,7 @@ class Inspector(App[None]):
         catalog: The public views.
     """
 
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "keys", "all keys")]
     ENABLE_COMMAND_PALETTE = False
     CSS = "#state { height: 1; } Input { height: 3; } DataTable { height: 1fr; }"
 
@@ -330,6 +331,13 @@ class Inspector(App[None]):
         self.push_screen(RunsScreen(self._runs, self._chosen))
         if self._at_once:
             self.push_screen(QuestionsScreen(self._runs, self._chosen))
+
+    def action_keys(self) -> None:
+        """List all keys at the side, or hide the list."""
+        if self.screen.query(HelpPanel):
+            self.action_hide_help_panel()
+        else:
+            self.action_show_help_panel()
 
 
 def _app(screen: Screen[None]) -> Inspector:

@@ -3,7 +3,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import DataTable, Input, Static
+from textual.widgets import DataTable, HelpPanel, Input, Static
 
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.inspection import PAGE, Filter, read_runs
@@ -91,6 +91,24 @@ def test_two_marked_runs_are_shown_side_by_side_with_their_difference(drive):
         assert "error: transient" in texts(pilot)
         await pilot.press("k")
         assert "betaの答え2" in texts(pilot)
+
+    drive(acts)
+
+
+def test_a_question_mark_lists_all_keys_on_each_screen(drive):
+    async def acts(pilot):
+        for opens in ([], ["enter"], ["enter"]):
+            await pilot.press(*opens)
+            await pilot.pause()
+            await pilot.press("question_mark")
+            await pilot.pause()
+            assert pilot.app.screen.query(HelpPanel)
+            await pilot.press("question_mark")
+            await pilot.pause()
+            assert not pilot.app.screen.query(HelpPanel)
+        await pilot.press("u", "u")
+        await pilot.pause()
+        assert len(rows(pilot)) == 2
 
     drive(acts)
 
