@@ -166,7 +166,7 @@ class Table:
         notes: Sentences right below.
         remarks: Make more of them of the rows, such as `When`; an empty one is none.
         name: The key of its rows in JSON.
-        sql: The statement of `sql/reports/` whose rows it has; none: the one with the report's name.
+        sql: The statement of `sql/reports/` whose rows it has.
         totals: What the document in JSON sums; none: the columns with a total.
         brief: A terminal has one line for rows that are alike in these values, where there are more than 40.
         rows: What it was made of.
@@ -343,7 +343,7 @@ class Report:
         title: An imperative sentence: the help of its command.
         tables: With the names of their statements; CSV has the rows of the first.
         selection: A dataclass or pydantic model: options of the command, parameters of the page and of the statements.
-        verdict: The sentence that stands first, of the rows of each table by its name.
+        verdict: The sentence that stands first, of the rows of each table by its name; none without rows.
         empty: What is said where the first table has no rows.
         examples: Command lines.
         more: What the help says below them.
@@ -379,7 +379,7 @@ class Report:
             csv_columns: Names of the values in rows of the first.
         """
         first = rows[self.tables[0].name]
-        verdict = [self.verdict(rows)] if self.verdict else []
+        verdict = [self.verdict(rows)] if self.verdict and first else []
         said: list[Block] = [
             Sentences(verdict, "verdict"),
             *(table.of(rows[table.name]) for table in self.tables if rows[table.name]),
