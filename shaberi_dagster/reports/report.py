@@ -156,6 +156,40 @@ class When:
         return self.sentence.format(**{self.name: f"{count:,}"}) if count else ""
 
 
+class Point(NamedTuple):
+    """A row of a table in its plot.
+
+    Attributes:
+        label: Its name.
+        x: Its place from left to right, from 0.
+        y: Its place from below.
+        lower: One end of what y may be; None is not known.
+        upper: The other end.
+    """
+
+    label: str
+    x: float
+    y: float
+    lower: float | None
+    upper: float | None
+
+
+class Plot(NamedTuple):
+    """A picture of a table's rows, each a point.
+
+    Attributes:
+        x: The title of what goes from left to right.
+        y: The title of what goes upwards.
+        points: At least two.
+        form: Of numbers from left to right.
+    """
+
+    x: str
+    y: str
+    points: Sequence[Point]
+    form: str
+
+
 @dataclass(frozen=True)
 class Table:
     """A table: a declared one has columns without cells until `of` makes them of rows.
@@ -171,6 +205,7 @@ class Table:
         brief: A terminal has one line for rows that are alike in these values, where there are more than 40.
         rows: What it was made of.
         narrow: What a terminal has instead where there is no room for it.
+        plot: What pages draw above it.
     """
 
     columns: Sequence[Column]
@@ -183,6 +218,7 @@ class Table:
     brief: Sequence[str] = ()
     rows: Sequence[Any] = ()
     narrow: "Table | None" = None
+    plot: Plot | None = None
 
     def of(self, rows: Sequence[Any], *, brief: bool = False) -> "Table":
         """Return the table of some rows, with their total if it has one.
