@@ -56,11 +56,12 @@ class SqlError(ConfigurationError):
 
     Args:
         error: What DuckDB says.
+        source: Where the statement is from.
     """
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: Exception, source: str = "SQL") -> None:
         said, line, place = str(error).strip().partition("\nLINE ")
-        super().__init__(f"SQL: {' '.join(said.split())}{line}{place}")
+        super().__init__(f"{source}: {' '.join(said.split())}{line}{place}")
 
 
 class StatementStoppedError(ConfigurationError):

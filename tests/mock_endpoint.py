@@ -114,6 +114,7 @@ class MockEndpoint:
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/stats", self._show_stats)
+        app.router.add_get("/api/ps", self._loaded)
         return app
 
     def stop_waiting(self) -> None:
@@ -128,6 +129,10 @@ class MockEndpoint:
         names = (self.options.listed or self.options.models or "mock").split()
         models = [{"id": name, "object": "model", "owned_by": self.options.owner} for name in names]
         return self._refusal(request) or web.json_response({"object": "list", "data": models})
+
+    async def _loaded(self, _: web.Request) -> web.Response:
+        """The models in memory, as Ollama says it."""
+        return web.json_response({"models": [{"name": name} for name in self.options.models.split()]})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()

@@ -217,6 +217,9 @@ def made_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     samples = {f"q-{n}": [response(f"The answer is {n % m}.") for m in (2, 3, 2)] for n in range(4)}
     for cache in (".cache/ensemble/gsm8k.json", "path/to/.cache/gsm8k.json"):
         write(folder / cache, ensemble(samples))
+    (importer,) = (text for _, text in fences(ROOT / "docs" / "extending.md") if "class ArenaLog" in text)
+    write(folder / "plugins" / "importers" / "arena.py", importer.encode())
+    write(folder / "logs" / "july.arena", b"alpha | 1+1? | 2 | 8\nbeta | 1+1? | 3 | 2\n")
     with running_mock(script=_reply) as mock:
         endpoint = f"base_url: {mock.base_url}\nmodels: ['gpt-*', 'gemini-*', 'embedded/*']\nkey_required: false\n"
         write(folder / "plugins" / "endpoints" / "mock.yaml", endpoint.encode())

@@ -119,6 +119,7 @@ def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) ->
         ("plugins: view", "polite_scores"),
         ("plugins: query", "impolite_models"),
         ("plugins: report", "polite"),
+        ("plugins: importer", "arena"),
     }
     assert all(one.fine for one in found)
     (folder / "passes/broken.py").write_text("import nothing_at_all", encoding="utf-8")

@@ -1,6 +1,7 @@
 """`shaberi endpoints`: where models can be asked, and whether one of them answers."""
 
 import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -61,14 +62,20 @@ def endpoints(how: Endpoints) -> int:
     """List where models can be asked, with address, key and parameters; or check that one answers."""
     output_format = "json" if how.as_json else "table"
     if how.action is None:
-        lake = store.Lake(Settings.from_environment().warehouse)
+        warehouse = Settings.from_environment().warehouse
+        lake = store.Lake(warehouse)
         answered = lake.read("calls", {"status": "ok"}, ["base_url"])["base_url"].value_counts()
-        found = known_endpoints.known_endpoints(os.environ, dict(answered.iter_rows()))
+        found = known_endpoints.known_endpoints(
+            os.environ, dict(answered.iter_rows()), known_endpoints.checks_in(warehouse)
+        )
         output.show(reports.endpoints_result(found), output_format)
         return FINE
     if how.model is None:
         raise ConfigurationError("name the model to check: shaberi endpoints check ENDPOINT:MODEL")
-    prices = installation.Installation(Settings.from_environment()).prices
+    settings = Settings.from_environment()
+    prices = installation.Installation(settings).prices
     checked = known_endpoints.checked_endpoint(how.model, how.base_url, how.parameters or (), os.environ, prices)
+    if checked.status == "ok":
+        known_endpoints.remember_check(settings.warehouse, checked, datetime.now(UTC))
     output.show(reports.check_result(checked), output_format)
     return FINE if checked.status == "ok" else FAILED_PARTS

@@ -93,7 +93,8 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
     status = made.run()
     show = evaluation.show_sweep if how.sweep else evaluation.show_scores
     show(made, as_json=how.as_json)
-    about = ("/run", "run", made.spec.run_id) if len(requests) == 1 else ("/model", "model", made.spec.model)
+    page = "/sweep" if how.sweep else "/model"
+    about = ("/run", "run", made.spec.run_id) if len(requests) == 1 else (page, "model", made.spec.model)
     evaluation.say_where_to_look(made, *about)
     if status == "complete":
         return FINE

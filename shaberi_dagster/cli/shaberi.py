@@ -28,6 +28,10 @@ _COMMANDS = {
         "shaberi_dagster.cli.import_answers:import_answers",
         "Bring answers that were made elsewhere into the lake, as a run that can be judged and compared.",
     ),
+    "import-logs": (
+        "shaberi_dagster.cli.import_logs:import_logs",
+        "Import logs of another tool, in a format that a plugin folder reads.",
+    ),
     "reprocess": (
         "shaberi_dagster.cli.reprocess:reprocess",
         "Make stored runs anew without any call: parse, apply passes, derive scores.",

@@ -168,6 +168,8 @@ class Evaluation:
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
             judges = self._llm_judges() if Judgements.name in stages else []
             check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, stages=stages)
+            for spec in self._other_models() if answers else ():
+                check_endpoints(spec, workspace, answers=answers, judges=(), stages=[Answers.name])
         self._announce(reporter.note)
         wanted = {
             spec.run_id: jobs.Materialization(
@@ -278,6 +280,14 @@ class Evaluation:
     def _n_missing(self) -> int:
         """Answers of all runs that nobody had paid for when the command began; without any no endpoint is needed."""
         return sum(answers_missing(spec, self._benchmarks, self._workspace) for spec in self._specs)
+
+    def _other_models(self) -> list[RunSpec]:
+        """Of each model but the first one's the first run that lacks answers."""
+        first: dict[str, RunSpec] = {}
+        for spec in self._specs:
+            if spec.model != self.spec.model and answers_missing(spec, self._benchmarks, self._workspace):
+                first.setdefault(spec.model, spec)
+        return list(first.values())
 
     def _is_sampled(self) -> bool:
         """Return whether several samples are made here."""

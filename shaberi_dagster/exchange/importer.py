@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.rejected import Rejected
+from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.util.identity import run_id_of
 
 MOST_FILES = 100_000
@@ -288,12 +289,13 @@ class Importer(ABC):
             source.reason = f"cannot be read: {error.strerror or error}"
             return
         source.sha256 = hashlib.sha256(content).hexdigest()
-        for part in self.entries(source, content):
-            if isinstance(part, Rejected):
-                source.reject(part)
-            else:
-                source.entries.append(part)
-                source.part = source.part or part.part
+        with running(self):
+            for part in self.entries(source, content):
+                if isinstance(part, Rejected):
+                    source.reject(part)
+                else:
+                    source.entries.append(part)
+                    source.part = source.part or part.part
         if source.entries and source.kind == "unknown":
             source.kind = self.form
         source.n_entries = source.n_entries or len(source.entries) + len(

@@ -34,12 +34,15 @@ from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.exchange.reporting import FileCounts, ImportReport
 from shaberi_dagster.lake.schemas import ANSWERS, CONSENSUS, JUDGEMENTS, LEGACY_FILES, LEGACY_REPEATS
 from shaberi_dagster.llm.thinking import answer_state
+from shaberi_dagster.plugins.discovery import Kind, class_in
 from shaberi_dagster.runs.questions import store_question_set
 from shaberi_dagster.runs.spec import BenchmarkSpec, ImportedSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.util.identity import run_id_of, sha256_json, sha256_text
 
 _MESSAGE_LENGTH = 300
+IMPORTERS = Kind("importer", "importers", ".py", {}, read=class_in(Importer))
+"""The class of each format that plugin folders read."""
 
 
 def import_logs(

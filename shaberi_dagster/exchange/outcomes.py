@@ -15,6 +15,7 @@ from shaberi_dagster.reports.report import Block, Column, Document, Heading, Res
 
 _MOST_SHOWN = 20
 _MOST_NAMED = 3
+_REMEDY = ": import a baseline cache with them, and the ids become those of the texts"
 _COUNTS = ("files", "lines", "blank", "imported", "repeated", "quarantined")
 _ENTRIES = ("entries", "entries_imported", "entries_repeated", "entries_quarantined")
 
@@ -128,10 +129,15 @@ def caches_result(report: Mapping[str, Any], graded: Sequence[Document] | None =
         for block in (Heading("Graded by rules and voted on"), *document.blocks(None))
     ]
     of_graded = {} if graded is None else {"graded": [document.data() for document in graded]}
-    return Result([Sentences(list(_of_caches(report))), *parts], document={**report, **of_graded})
+    return Result([Sentences(list(_of_logs(report, _REMEDY))), *parts], document={**report, **of_graded})
 
 
-def _of_caches(report: Mapping[str, Any]) -> Iterator[str]:
+def logs_result(report: Mapping[str, Any]) -> Result:
+    """Say what became of logs of another tool, a line for each file; see `ImportReport.document`."""
+    return Result([Sentences(list(_of_logs(report)))], document=report)
+
+
+def _of_logs(report: Mapping[str, Any], remedy: str = "") -> Iterator[str]:
     files = report["files"]
     yield from map(_said_of, files)
     total = {name: sum(file[name] for file in files) for name in (*_ENTRIES, "answers", "errors", "judgements")}
@@ -141,9 +147,8 @@ def _of_caches(report: Mapping[str, Any]) -> Iterator[str]:
     )
     if report["questions_without_text"]:
         yield (
-            f"{report['questions_without_text']:,} questions have ids made from those of the caches, which do not "
-            f"have their texts ({report['questions_with_text']:,} have): import a baseline cache with them, and "
-            "the ids become those of the texts"
+            f"{report['questions_without_text']:,} questions have ids made from those of the files, which do not "
+            f"have their texts ({report['questions_with_text']:,} have){remedy}"
         )
     yield from (f"quarantined: {part['path']} {part['reason']}" for part in report["quarantine"][:_MOST_SHOWN])
     if report["quarantine"]:

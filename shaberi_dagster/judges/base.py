@@ -41,6 +41,7 @@ class Judge(ABC):
         older_config_hashes: What it was with earlier versions of a rule; what these judged stands until it is judged
             anew.
         round: How often it was asked to judge this benchmark anew.
+        samples: How often it is asked about each answer.
         model: The model that it asks, where it has another name; else None.
         model_endpoint: Where it asks which model; None when it asks nobody.
         max_tokens: Most completion tokens of a call.
@@ -53,6 +54,7 @@ class Judge(ABC):
     former_config_hashes: Sequence[str] = ()
     older_config_hashes: Sequence[str] = ()
     round: int = 0
+    samples: int = 1
     model: str | None = None
     model_endpoint: ModelEndpoint | None = None
     max_tokens: int = 0

@@ -35,8 +35,6 @@ class LLMJudge(Judge):
         prompts: The project's prompts; its variant's are taken from them.
     """
 
-    of_unmade = CallRange(1, 2)  # the second one where the first brings no score
-
     def __init__(self, spec: JudgeSpec, benchmark: Benchmark, prompts: PromptLibrary) -> None:
         self._spec, self._benchmark, self._prompts = spec, benchmark, prompts.variant(spec.prompt)
         self.name, self.model = spec.name, spec.model if spec.prompt else None
@@ -46,6 +44,8 @@ class LLMJudge(Judge):
         self.former_config_hashes = spec.former_config_hashes(*prompt_hashes)
         self.round = spec.rounds.get(benchmark.name, 0)
         self.model_endpoint, self.max_tokens = (spec.endpoint, spec.model), spec.max_tokens
+        self.samples = spec.samples
+        self.of_unmade = CallRange(spec.samples, 2 * spec.samples)  # a second one where the first brings no score
 
     def request_for(self, question: Question, text: str) -> ChatRequest:
         """The question, the text and the criteria as the judge is told them."""

@@ -45,7 +45,8 @@ class ModelJudge(Judge):
         self.config_hash = spec.config_hash(self.prompt_hash)
         self.round = spec.rounds.get(benchmark.name, 0)
         self.model_endpoint, self.max_tokens = (spec.endpoint, spec.model), spec.max_tokens
-        self.of_unmade = CallRange(1, self.most_calls)
+        self.samples = spec.samples
+        self.of_unmade = CallRange(spec.samples, spec.samples * self.most_calls)
 
     @abstractmethod
     def messages(self, question: Question, answer: str) -> Sequence[Message]:

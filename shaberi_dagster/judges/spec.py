@@ -35,6 +35,8 @@ class JudgeSpec(Frozen):
     # Left out of JSON, and so of hashes, where none is set.
     parameters: Annotated[dict[str, JsonValue], Field(exclude_if=lambda parameters: not parameters)] = {}  # noqa: RUF012  (pydantic copies it)
     """All other parameters by name, the system prompt among them."""
+    samples: Annotated[int, Field(ge=1, exclude_if=lambda samples: samples == 1)] = 1
+    """Number of times that it is asked about each answer."""
     rounds: dict[str, int] = {}  # noqa: RUF012  (pydantic copies it)
     """Number of times each benchmark was judged anew (`--rejudge`); missing is 0."""
 
@@ -70,6 +72,7 @@ def judge_defaults(endpoint: Endpoint) -> dict[str, Any]:
         "max_tokens": default_max_tokens(endpoint) or sampling.max_tokens,
         "score_rounding": "none",
         "parameters": {},
+        "samples": 1,
     }
 
 

@@ -70,8 +70,11 @@ def interrupt_statements() -> None:
 
 
 @contextmanager
-def errors_of_sql() -> Iterator[None]:
+def errors_of_sql(source: str = "SQL") -> Iterator[None]:
     """Raise what DuckDB says of a statement within this context as an error of ours.
+
+    Args:
+        source: Where the statement is from.
 
     Raises:
         SqlError: The statement is wrong; an interrupt stays what it is.
@@ -81,7 +84,7 @@ def errors_of_sql() -> Iterator[None]:
     except duckdb.InterruptException:
         raise
     except duckdb.Error as error:
-        raise SqlError(error) from error
+        raise SqlError(error, source) from error
 
 
 def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":

@@ -94,13 +94,14 @@ def _polars_types() -> "Mapping[str, pl.DataType]":
         "timestamp with time zone": pl.Datetime("us", "UTC"),
         "varchar[]": pl.List(text),
         "bigint[]": pl.List(integer),
+        "double[]": pl.List(number),
         _DELTAS: pl.List(pl.Struct({"pass": text, "version": text, "delta": number, "reason": text})),
     }
 
 
 _text, _integer, _number = (partial(LakeColumn, sql_type) for sql_type in ("varchar", "bigint", "double"))
 _flag, _time = partial(LakeColumn, "boolean"), partial(LakeColumn, "timestamp with time zone")
-_texts, _integers = partial(LakeColumn, "varchar[]"), partial(LakeColumn, "bigint[]")
+_texts, _integers, _numbers = (partial(LakeColumn, sql_type) for sql_type in ("varchar[]", "bigint[]", "double[]"))
 
 
 _STATUS = "ok, error, excluded or skipped"
@@ -354,6 +355,13 @@ JUDGEMENTS = LakeTable(
             "answer texts",
         ),
         _text("extracted", "What a grader found the answer to say, in one spelling", source="grader"),
+        _numbers(
+            "sample_scores",
+            "Scores of each time that the judge was asked; null where it was asked once",
+            "the benchmark's scale",
+            "judge_output",
+        ),
+        _texts("sample_request_hashes", "The judging call of each of these times", source="request"),
     ),
     partition_by=("benchmark", "judge"),
 )

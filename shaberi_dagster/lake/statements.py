@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import duckdb
 
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.connections import errors_of_sql, frame_of
 from shaberi_dagster.settings import plugin_folders, project_folder
 
@@ -28,11 +29,17 @@ _PARAMETER = re.compile(r"\$(\w+)(?=:| =)(?:: ([a-z ]+?))?(?: = (.*))?")
 
 @cache
 def statement(name: str) -> str:
-    """Read a statement of `sql/reports`; `{name}` in it stands for the named query of `sql/queries`."""
+    """Read a statement of `sql/reports`; `{name}` in it stands for the named query of `sql/queries`.
+
+    Raises:
+        ConfigurationError: There is no such file.
+    """
     folders = [project_folder("sql"), *(folder / "sql" for folder in plugin_folders())]
-    files = [folder / "reports" / f"{name}.sql" for folder in folders]
-    text = next((file for file in files if file.exists()), files[0]).read_text(encoding="utf-8")
-    return _NAMED_QUERY.sub(lambda match: _named_query(match[1]), text)
+    files = (folder / "reports" / f"{name}.sql" for folder in folders)
+    file = next((file for file in files if file.exists()), None)
+    if file is None:
+        raise ConfigurationError(f"neither the project nor a plugin folder has sql/reports/{name}.sql")
+    return _NAMED_QUERY.sub(lambda match: _named_query(match[1]), file.read_text(encoding="utf-8"))
 
 
 def quoted(text: str) -> str:
@@ -91,14 +98,15 @@ def run_statement(
 
     It goes without `run_query`, which finds out of anybody's statement that it only reads: a quarter of the time.
     """
-    with errors_of_sql():
+    with errors_of_sql(f"sql/reports/{name}.sql"):
         return catalog.execute(statement(name), {**dict.fromkeys(parameters_of(name)), **values})
 
 
 @cache
 def parameters_of(name: str) -> Collection[str]:
     """Return the parameters of a statement of `sql/reports`."""
-    return duckdb.extract_statements(statement(name))[0].named_parameters
+    with errors_of_sql(f"sql/reports/{name}.sql"):
+        return duckdb.extract_statements(statement(name))[0].named_parameters
 
 
 def describe_sql(path: Path) -> str:

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import httpx2
+
 from shaberi_dagster.journal.records import Call
-from shaberi_dagster.llm.endpoints import check_parameters, named_pairs, not_sent, resolve_endpoint
+from shaberi_dagster.llm.endpoints import check_parameters, loaded_url, named_pairs, not_sent, resolve_endpoint
 from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.llm.keys import keys_named
 from shaberi_dagster.llm.parameters import read_settings, sent, with_system_prompt
@@ -16,6 +18,7 @@ from shaberi_dagster.llm.types import Message, Sampling
 _QUESTION = (Message("user", "Say OK."),)
 _USUAL = Sampling(temperature=0.2, max_tokens=4096)
 _SECONDS = 120.0
+_SOON = 5.0
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,14 @@ class EndpointCheck:
         taken: Parameters that were sent and not refused.
         refused: Parameters that the server refused, each of which took one more call.
         not_sent: Parameters that the endpoint's entry leaves out.
+        loaded: The models in the server's memory; None where it does not tell.
     """
 
     call: Call
     taken: Sequence[str]
     refused: Sequence[str]
     not_sent: Sequence[str]
+    loaded: Sequence[str] | None
 
 
 def check_model(
@@ -67,8 +72,20 @@ def check_model(
                 name = refused_parameter(call.error_message or "")
                 if name is None or name not in names or name in refused:
                     taken = [name for name in names if name not in refused] if call.status == "ok" else []
-                    return EndpointCheck(call, taken, refused, left_out)
+                    return EndpointCheck(call, taken, refused, left_out, await _loaded(endpoint.base_url))
                 refused.append(name)
 
     with keys_named(named_pairs((base_url, None))):
         return asyncio.run(ask())
+
+
+async def _loaded(base_url: str) -> list[str] | None:
+    """Read which models are in a server's memory; no key is sent."""
+    url = loaded_url(base_url)
+    if url is None:
+        return None
+    try:
+        async with httpx2.AsyncClient(timeout=_SOON) as client:
+            return [str(model["name"]) for model in (await client.get(url)).json()["models"]]
+    except (httpx2.HTTPError, ValueError, LookupError, TypeError):
+        return None  # an older server, or another one at its address

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import orjson
 from pydantic import Field
@@ -90,6 +90,7 @@ class _Entry(Frozen):
         prices: What its models cost, where the user's price file does not say otherwise.
         by_name_only: Only `NAME:MODEL` leads here; a user who gives its address goes to `custom`, as ever.
         unverified: Nobody has tried it: what it says is from the provider's page.
+        loaded: Path on the server, not below the base URL, of Ollama's list of the models in its memory.
     """
 
     base_url: str | None = None
@@ -104,6 +105,7 @@ class _Entry(Frozen):
     prices: tuple[OwnPrice, ...] = ()
     by_name_only: bool = False
     unverified: bool = False
+    loaded: str | None = None
 
     def serves(self, model: str) -> bool:
         return _matches(model, self.models) and not _matches(model, self.not_models)
@@ -167,6 +169,12 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
         base_url = _checked_url(base_url)
         name = endpoint_name(base_url)
     return Endpoint(name, base_url, api_key_variable or ENDPOINTS[name].api_key)
+
+
+def loaded_url(base_url: str) -> str | None:
+    """Return where a server lists the models in its memory; None where it is not known to."""
+    path = next((entry.loaded for _, entry in _in_order() if entry.loaded and entry.base_url == base_url), None)
+    return path and urljoin(base_url, path)
 
 
 def _prefixes() -> list[str]:
@@ -402,10 +410,10 @@ def check_parameters(endpoint: Endpoint, model: str, sampling: Sampling) -> None
     """Refuse parameters that a model cannot be asked with.
 
     Raises:
-        ConfigurationError: A value is beyond what the endpoint's entry allows, or a header may hold a secret.
+        ConfigurationError: A value is beyond what the endpoint's entry or form allows, or a header may hold a secret.
     """
-    asked = _parameters(sampling)
-    for name, (low, high) in _rule(endpoint, model).limits.items():
+    asked, rule = _parameters(sampling), _rule(endpoint, model)
+    for name, (low, high) in rule.limits.items():
         value = asked.get(name)
         if not isinstance(value, int | float):
             continue
@@ -423,6 +431,8 @@ def check_parameters(endpoint: Endpoint, model: str, sampling: Sampling) -> None
         )
     if not isinstance(asked.get(EXTRA_BODY, {}), dict):
         raise ConfigurationError(f"{EXTRA_BODY} must map fields of the request's body to values")
+    if objection := provider_of(endpoint).objection(_sent(rule, sampling)):
+        raise ConfigurationError(f"{model} at {endpoint.name}: {objection}")
 
 
 def _sent(rule: _Rule, sampling: Sampling) -> dict[str, Any]:

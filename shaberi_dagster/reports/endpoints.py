@@ -17,6 +17,8 @@ def check_result(checked: CheckedEndpoint) -> Result:
         lines.append(f"Cost: {cost} for {tokens}.")
     said = (("taken", checked.taken), ("refused", checked.refused), ("left out by its entry", checked.not_sent))
     lines += [f"Parameters {state}: {', '.join(names)}." for state, names in said if names]
+    if checked.loaded is not None:
+        lines.append(f"In its memory: {', '.join(checked.loaded) or 'no model'}.")
     parameters = {name: getattr(checked, name) for name in ("taken", "refused", "not_sent")}
     document = {name: value for name, value in checked._asdict().items() if name not in parameters}
     return Result([Sentences(lines)], document={**document, "parameters": parameters})

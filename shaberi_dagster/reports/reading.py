@@ -1,10 +1,11 @@
 """Declared reports as they are read, and the known benchmarks of a lake."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.connections import frame_of
 from shaberi_dagster.lake.statements import fetch, parameters_of, rows_of, run_statement
 from shaberi_dagster.reports.named_queries import known_names
@@ -39,8 +40,21 @@ def read_report(catalog: duckdb.DuckDBPyConnection, report: Report, selection: A
     if report.read is not None:
         return report.read(catalog, selection)
     found = {table.name: rows_of(_selected(catalog, table, selection)) for table in report.tables}
+    for table in report.tables:
+        _check_columns(table, found[table.name][0])
     columns, _ = found[report.tables[0].name]
     return report.result({name: rows for name, (_, rows) in found.items()}, columns)
+
+
+def _check_columns(table: Table, given: Sequence[str]) -> None:
+    """Refuse a table of which a column is not in its statement.
+
+    Raises:
+        ConfigurationError: It names the column, and those that there are.
+    """
+    for name in (column.name for column in table.columns if not callable(column.value)):
+        if name not in given:
+            raise ConfigurationError(f"sql/reports/{table.sql}.sql has no column {name}; it has {', '.join(given)}")
 
 
 def report_frame(catalog: duckdb.DuckDBPyConnection, report: Report, selection: Any) -> "pl.DataFrame":

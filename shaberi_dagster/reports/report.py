@@ -156,6 +156,40 @@ class When:
         return self.sentence.format(**{self.name: f"{count:,}"}) if count else ""
 
 
+class Point(NamedTuple):
+    """A row of a table in its plot.
+
+    Attributes:
+        label: Its name.
+        x: Its place from left to right, from 0.
+        y: Its place from below.
+        lower: One end of what y may be; None is not known.
+        upper: The other end.
+    """
+
+    label: str
+    x: float
+    y: float
+    lower: float | None
+    upper: float | None
+
+
+class Plot(NamedTuple):
+    """A picture of a table's rows, each a point.
+
+    Attributes:
+        x: The title of what goes from left to right.
+        y: The title of what goes upwards.
+        points: At least two.
+        form: Of numbers from left to right.
+    """
+
+    x: str
+    y: str
+    points: Sequence[Point]
+    form: str
+
+
 @dataclass(frozen=True)
 class Table:
     """A table: a declared one has columns without cells until `of` makes them of rows.
@@ -166,11 +200,12 @@ class Table:
         notes: Sentences right below.
         remarks: Make more of them of the rows, such as `When`; an empty one is none.
         name: The key of its rows in JSON.
-        sql: The statement of `sql/reports/` whose rows it has; none: the one with the report's name.
+        sql: The statement of `sql/reports/` whose rows it has.
         totals: What the document in JSON sums; none: the columns with a total.
         brief: A terminal has one line for rows that are alike in these values, where there are more than 40.
         rows: What it was made of.
         narrow: What a terminal has instead where there is no room for it.
+        plot: What pages draw above it.
     """
 
     columns: Sequence[Column]
@@ -183,6 +218,7 @@ class Table:
     brief: Sequence[str] = ()
     rows: Sequence[Any] = ()
     narrow: "Table | None" = None
+    plot: Plot | None = None
 
     def of(self, rows: Sequence[Any], *, brief: bool = False) -> "Table":
         """Return the table of some rows, with their total if it has one.
@@ -343,7 +379,7 @@ class Report:
         title: An imperative sentence: the help of its command.
         tables: With the names of their statements; CSV has the rows of the first.
         selection: A dataclass or pydantic model: options of the command, parameters of the page and of the statements.
-        verdict: The sentence that stands first, of the rows of each table by its name.
+        verdict: The sentence that stands first, of the rows of each table by its name; none without rows.
         empty: What is said where the first table has no rows.
         examples: Command lines.
         more: What the help says below them.
@@ -379,7 +415,7 @@ class Report:
             csv_columns: Names of the values in rows of the first.
         """
         first = rows[self.tables[0].name]
-        verdict = [self.verdict(rows)] if self.verdict else []
+        verdict = [self.verdict(rows)] if self.verdict and first else []
         said: list[Block] = [
             Sentences(verdict, "verdict"),
             *(table.of(rows[table.name]) for table in self.tables if rows[table.name]),

@@ -8,13 +8,27 @@ import duckdb
 
 from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.figures import interval, signed_interval
-from shaberi_dagster.reports.report import Result, Row, Sentences, Table, known, number, several, table_of, text
+from shaberi_dagster.reports.report import (
+    Plot,
+    Point,
+    Result,
+    Row,
+    Sentences,
+    Table,
+    known,
+    number,
+    several,
+    table_of,
+    text,
+)
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.reports.standings import Ranking, Standing
 from shaberi_dagster.statistics.intervals import Interval
 
 _NO_WORSE = frozenset({"best", "tied"})
+_AMOUNTS = (("USD", "usd", "{:,.4f}"), ("completion tokens", "completion_tokens", "{:,.0f}"))
+"""What a setting costs, the first that is known of all: title, name and form."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +101,8 @@ def sweep_result(sweep: SweepReport) -> Result:
             for ranking in sweep.rankings
         ]
     }
-    return Result([Sentences(said, "verdict"), *tables], document=document)
+    rows = [row for table in tables for row in table.rows]
+    return Result([Sentences(said, "verdict"), *tables], rows, document)
 
 
 def _table(sweep: SweepReport, ranking: Ranking) -> Table:
@@ -108,7 +123,17 @@ def _table(sweep: SweepReport, ranking: Ranking) -> Table:
         "- best: less the best line, over the n questions that both have; its CI is adjusted for all pairs. tokens, "
         "thinking (part of them) and USD: of all answers; s: of one, on average."
     )
-    return table_of(_rows(sweep, ranking), columns, notes=[note])
+    return table_of(rows := _rows(sweep, ranking), columns, notes=[note], plot=_plot(rows))
+
+
+def _plot(rows: Sequence[Row]) -> Plot | None:
+    """Draw scores against dollars where all are known, else against tokens."""
+    for title, name, form in _AMOUNTS:
+        if len(rows) > 1 and all(row[name] is not None and row["mean"] is not None for row in rows):
+            places = [(row["tag"], row[name], row["mean"], _ends(row, "ci_questions")) for row in rows]
+            points = [Point(*place, *((ends.lower, ends.upper) if ends else (None, None))) for *place, ends in places]
+            return Plot(title, "score", points, form)
+    return None
 
 
 def _ends(row: Row, name: str) -> Interval | None:
@@ -133,7 +158,7 @@ class _Cheapest:
 def _cheapest(sweep: SweepReport, ranking: Ranking) -> _Cheapest | None:
     """Find it by dollars where all are known, else by tokens; None where these are unknown, too."""
     chosen = _not_worse(ranking)
-    for by, name in (("USD", "usd"), ("completion tokens", "completion_tokens")):
+    for by, name, _ in _AMOUNTS:
         amounts = [(getattr(sweep.costs[line.model, line.tag], name), line) for line in chosen]
         if amounts and all(amount is not None for amount, _ in amounts):
             amount, line = min(amounts, key=lambda pair: pair[0])

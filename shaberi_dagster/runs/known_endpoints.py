@@ -1,11 +1,17 @@
 """Endpoints that models' names lead to, and the outcome of a check of one."""
 
+import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.llm.checking import check_model
 from shaberi_dagster.llm.endpoints import ENDPOINTS, key_state
 from shaberi_dagster.llm.prices import PriceList
+
+_CHECKS = "_checked_endpoints.json"
 
 
 class KnownEndpoint(NamedTuple):
@@ -18,7 +24,8 @@ class KnownEndpoint(NamedTuple):
         models: Patterns of the names that lead there by themselves.
         key: The key's environment variable and its state: ok, not set, or not bound to the address.
         parameters: What its calls do with parameters.
-        tried: Calls here that it answered; `unverified` where there are none and its entry is from a page alone.
+        tried: Calls here that it answered, else the day of a check that it answered; `unverified` where there is
+            neither, and its entry is from a page alone.
     """
 
     name: str
@@ -30,12 +37,15 @@ class KnownEndpoint(NamedTuple):
     tried: str
 
 
-def known_endpoints(environment: Mapping[str, str], calls: Mapping[str, int]) -> list[KnownEndpoint]:
+def known_endpoints(
+    environment: Mapping[str, str], calls: Mapping[str, int], checks: Mapping[str, str]
+) -> list[KnownEndpoint]:
     """List the endpoints with an address, by name.
 
     Args:
         environment: Where keys are read from.
         calls: Number of calls that succeeded, by address.
+        checks: The day of the last check that succeeded, by address.
 
     Raises:
         ConfigurationError: `SHABERI_KEY_HOSTS` cannot be read.
@@ -48,15 +58,17 @@ def known_endpoints(environment: Mapping[str, str], calls: Mapping[str, int]) ->
             models=entry.models,
             key=_key(entry.api_key, entry.base_url, environment),
             parameters=_parameters(entry),
-            tried=_tried(calls.get(entry.base_url, 0), unverified=entry.unverified),
+            tried=_tried(calls.get(entry.base_url, 0), checks.get(entry.base_url), unverified=entry.unverified),
         )
         for name, entry in sorted(ENDPOINTS.items())
         if entry.base_url
     ]
 
 
-def _tried(calls: int, *, unverified: bool) -> str:
-    return f"{calls:,} calls" if calls else "unverified" if unverified else ""
+def _tried(calls: int, checked: str | None, *, unverified: bool) -> str:
+    if calls:
+        return f"{calls:,} calls"
+    return f"checked {checked}" if checked else "unverified" if unverified else ""
 
 
 def _key(variable: str | None, base_url: str, environment: Mapping[str, str]) -> str:
@@ -90,6 +102,7 @@ class CheckedEndpoint(NamedTuple):
         taken: Parameters that were sent and not refused.
         refused: Parameters that the server refused.
         not_sent: Parameters that the endpoint's entry leaves out.
+        loaded: The models in the server's memory; None where it does not tell.
     """
 
     model: str
@@ -102,6 +115,7 @@ class CheckedEndpoint(NamedTuple):
     taken: Sequence[str]
     refused: Sequence[str]
     not_sent: Sequence[str]
+    loaded: Sequence[str] | None
 
 
 def checked_endpoint(
@@ -125,4 +139,20 @@ def checked_endpoint(
         found.taken,
         found.refused,
         found.not_sent,
+        found.loaded,
     )
+
+
+def remember_check(warehouse: Path, checked: CheckedEndpoint, now: datetime) -> None:
+    """Keep the day on which a server answered a check, beside the lake."""
+    days = checks_in(warehouse) | {checked.base_url: f"{now:%Y-%m-%d}"}
+    swap_in(warehouse / _CHECKS, json.dumps(days, indent=1).encode())
+
+
+def checks_in(warehouse: Path) -> dict[str, str]:
+    """Read the days on which servers last answered a check, by address."""
+    try:
+        days = json.loads((warehouse / _CHECKS).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return days if isinstance(days, dict) else {}

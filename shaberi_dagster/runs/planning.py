@@ -375,6 +375,7 @@ class _Planner:
             "temperature": request.judge_temperature,
             "max_tokens": request.judge_max_tokens,
             "score_rounding": request.score_rounding,
+            "samples": request.judge_samples,
         }
         named = {name: value for name in NAMED if (value := getattr(request, f"judge_{name}")) is not None}
         named |= read_of_judge(request.judge_parameters or (), judge_name(model, prompt))

@@ -221,6 +221,11 @@ class RunRequest(BaseModel):
     judge_max_tokens: Annotated[
         int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), Option("advanced")
     ] = None
+    judge_samples: Annotated[
+        int | None,
+        Field(ge=1, description="Times that each judge is asked about an answer; the score is the mean (default: 1)"),
+        Option("advanced"),
+    ] = None
     score_rounding: Annotated[
         Rounding | None,
         Field(description="none keeps decimals, as without a word; legacy rounds half to even"),

@@ -15,6 +15,7 @@ from shaberi_dagster.judges.base import Case, Judge, not_judged
 from shaberi_dagster.judges.llm import OUT_OF_SCALE, LLMJudge
 from shaberi_dagster.judges.own import JUDGES, is_own
 from shaberi_dagster.judges.rule import RuleJudge
+from shaberi_dagster.judges.samples import judge_samples
 from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
 from shaberi_dagster.llm.request import CallMaker, ModelEndpoint
@@ -154,7 +155,7 @@ class Judgements(RowStage[JudgementItem]):
 
     async def make(self, item: JudgementItem, make_call: CallMaker) -> dict[str, Any]:
         """Make the judge's judgement."""
-        found = not_judged(item.answer) if item.case is None else await item.judge.judge(item.case, make_call)
+        found = not_judged(item.answer) if item.case is None else await judge_samples(item.judge, item.case, make_call)
         return {**item.columns, **found, "created_at": datetime.now(UTC), "superseded": False}
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
@@ -332,8 +333,8 @@ class Judgements(RowStage[JudgementItem]):
         judge = next((judge for judge in self._judges[row["benchmark"]] if judge.name == row["judge"]), None)
         first = calls.get((row["request_hash"], row["judge_output"]))
         second = calls.get((row["fallback_request_hash"], row["fallback_output"]))
-        if not isinstance(judge, LLMJudge) or first is None:
-            return None
+        if not isinstance(judge, LLMJudge) or first is None or judge.samples > 1:
+            return None  # of several calls a command reads what is missing again
         question = self.plan.benchmarks[row["benchmark"]].questions[row["question_id"]]
         case = Case(question, answer, None, _NO_CALL)
         if not judge.has_score(case, first):

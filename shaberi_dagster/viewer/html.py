@@ -22,11 +22,12 @@ from shaberi_dagster.reports.ensemble import QuickReport
 from shaberi_dagster.reports.figures import megabytes
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.reports.question_grid import MOST_SIDES
+from shaberi_dagster.reports.report import Table
 from shaberi_dagster.show.ensemble import ensemble_result
 from shaberi_dagster.util.permissions import user_umask
 from shaberi_dagster.viewer.requests import N_QUESTIONS, FileRequest
 from shaberi_dagster.viewer.web.address import PageAddress, page_url
-from shaberi_dagster.viewer.web.pages import PAGES, Source, best_models, comparison_page, ensemble_page
+from shaberi_dagster.viewer.web.pages import PAGES, Source, all_pages, best_models, comparison_page, ensemble_page
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 
 _SCRIPTS = ("vendor/hyparquet.min.js", "viewer.js", "heatmap.js")
@@ -74,6 +75,11 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
     addresses = [PageAddress("/", (*leaderboard.items, ("page", str(page)))) for page in others]
     addresses += [PageAddress("/questions", chosen), PageAddress("/compare", chosen)] if models else []
     pages = {leaderboard: first} | {address: PAGES[address.path](source, address) for address in addresses}
+    if request.tags:
+        sweep = PageAddress("/sweep", of_runs)
+        page = all_pages()[sweep.path](source, sweep)
+        if any(isinstance(block, Table) and block.plot for block in page.values["blocks"]):
+            pages[sweep] = page
     return Contents(pages, request.n_questions, tags=request.tags, sources=request.sources)
 
 

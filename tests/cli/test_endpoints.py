@@ -1,13 +1,15 @@
 """`shaberi endpoints`: names of endpoints, the list of them, and checks against a server."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.llm.endpoints import ENDPOINTS, request_body, resolve_endpoint, served_name
+from shaberi_dagster.llm.endpoints import ENDPOINTS, loaded_url, request_body, resolve_endpoint, served_name
 from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.types import Message, Sampling
@@ -105,3 +107,69 @@ def test_a_check_of_a_server_that_is_not_there_fails_in_one_line() -> None:
     assert "did not answer" in checked.out
     assert "taken" not in checked.out
     assert run("shaberi", "endpoints", "check").complaint.startswith("name the model to check")
+
+
+def test_a_check_is_remembered_and_tells_what_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHABERI_PLUGINS", str(tmp_path))
+
+    def tried() -> str:
+        listed = json.loads(run("shaberi", "endpoints", "--json").succeeded().out)
+        return str({entry["name"]: entry["tried"] for entry in listed["endpoints"]}["mine"])
+
+    with running_mock(models="llama3") as mock:
+        entry = f"base_url: {mock.base_url}\nkey_required: false\nunverified: true\nloaded: /api/ps\n"
+        (tmp_path / "endpoints").mkdir()
+        (tmp_path / "endpoints" / "mine.yaml").write_text(entry, encoding="utf-8")
+        before = tried()
+        failed = run("shaberi", "endpoints", "check", "mine:other")
+        between = tried()
+        checked = run("shaberi", "endpoints", "check", "mine:llama3").succeeded()
+
+    assert (failed.code, before, between) == (3, "unverified", "unverified")
+    assert "In its memory: llama3." in checked.out
+    assert re.fullmatch(r"checked \d{4}-\d\d-\d\d", tried())
+
+
+def test_a_server_that_does_not_tell_what_is_loaded_is_not_asked() -> None:
+    with running_mock(models="llama3") as mock:
+        checked = run("shaberi", "endpoints", "check", "llama3", "--base-url", mock.base_url, "--json").succeeded()
+
+    assert json.loads(checked.out)["loaded"] is None
+    assert loaded_url("http://localhost:11434/v1") == "http://localhost:11434/api/ps"
+
+
+def test_a_thinking_budget_that_leaves_no_room_for_an_answer_is_refused_before_any_call() -> None:
+    with running_mock() as mock:
+        judge = ("--judge-model", "j", "--judge-base-url", mock.base_url)
+        thinking = ("run-evals", "--model", "claude-sonnet-4-5", "--thinking", "on", "--benchmark", "tengu", *judge)
+        refused = run(*thinking, "--max-tokens", "2048")
+        judging = run(
+            "run-evals",
+            "--model",
+            "m",
+            "--base-url",
+            mock.base_url,
+            "--judge-model",
+            "claude-sonnet-4-5",
+            "--judge-thinking",
+            "on",
+            "--judge-max-tokens",
+            "1000",
+        )
+        assert mock.stats()["requests"] == 0
+
+    for done, limit in ((refused, "2,048"), (judging, "1,000")):
+        assert done.code == 2
+        assert f"thinking has a budget of 2,048 tokens, and the answer as a whole may have no more than {limit}" in (
+            done.complaint
+        )
+
+
+def test_a_sweep_over_models_finds_the_one_that_is_not_there_before_it_begins() -> None:
+    with running_mock(models="first judge") as mock:
+        place = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url, "--judge-model", "judge")
+        swept = run("run-evals", "--model", "first", *place, "--benchmark", "tengu", "--sweep", "model=first,second")
+        assert mock.stats()["requests"] == 0
+
+    assert swept.code == 2
+    assert "second" in swept.complaint

@@ -12,12 +12,13 @@ from shaberi_dagster.exchange.logs import import_logs
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
+from tests.commands import run
 from tests.exchange.trees.trees import questions_of
 
 pytestmark = pytest.mark.integration
 
 
-def _example() -> type[Importer]:
+def _source() -> str:
     """Return the importer that docs/extending.md shows: a line has the model, the question, its answer and points."""
     page = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
     (found,) = (
@@ -25,8 +26,12 @@ def _example() -> type[Importer]:
         for text in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
         if "class ArenaLog" in text
     )
+    return found
+
+
+def _example() -> type[Importer]:
     names: dict[str, Any] = {}
-    exec(found, names)
+    exec(_source(), names)
     importer: type[Importer] = names["ArenaLog"]
     return importer
 
@@ -107,3 +112,24 @@ def test_a_folder_without_a_log_is_refused(workspace, tmp_path):
 
     with pytest.raises(ConfigurationError, match="no arena log in"):
         import_logs(ArenaLog(), [tmp_path], workspace)
+
+
+def test_the_command_imports_a_log_in_a_format_of_a_plugin_folder(log, tmp_path, monkeypatch):
+    plugins = tmp_path / "plugins"
+    monkeypatch.setenv("SHABERI_PLUGINS", str(plugins))
+    (plugins / "importers").mkdir(parents=True)
+    (plugins / "importers" / "arena.py").write_text(_source(), encoding="utf-8")
+    broken = _source().replace('name, title = "arena"', 'name, title = "broken"').replace(" | ", " / ", 1)
+    (plugins / "importers" / "broken.py").write_text(broken.replace("ValueError", "KeyError"), encoding="utf-8")
+
+    done, again = (run("shaberi", "import-logs", "arena", log) for _ in range(2))
+    shown = run("shaberi", "sql", "select model, score::integer as score from scores order by all").succeeded().out
+    unknown, failing = (run("shaberi", "import-logs", name, log) for name in ("arenas", "broken"))
+
+    assert (done.code, again.code) == (3, 3)
+    assert "july.arena is no line of an arena: could not convert string to float: 'many'" in done.out
+    assert "4 entries (3 imported, 1 quarantined); 3 answers" in done.out
+    assert "4 entries (3 repeated, 1 quarantined); 0 answers" in again.out
+    assert [line.split() for line in shown.splitlines()][1:] == [["alpha", "6"], ["alpha", "8"], ["beta", "3"]]
+    assert "unknown importer 'arenas'; did you mean arena?" in unknown.err
+    assert "importers/broken.py:11: ValueError: not enough values to unpack" in failing.err

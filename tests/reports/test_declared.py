@@ -149,3 +149,34 @@ def test_a_file_without_its_report_is_a_problem_of_the_plugin(warehouse: Path) -
     (warehouse.parent / "plugins/reports/lost.py").write_text("from math import pi\n", encoding="utf-8")
     (problem,) = REPORTS.problems(run_code=True)
     assert 'has no Report("lost"' in str(problem)
+
+
+def _add(warehouse: Path, name: str, sql: str) -> None:
+    """Add a report with the columns of `lengths`."""
+    folder = warehouse.parent / "plugins"
+    (folder / f"reports/{name}.py").write_text(_COLUMNS.replace('"lengths"', f'"{name}"'), encoding="utf-8")
+    if sql:
+        (folder / f"sql/reports/{name}.sql").write_text(sql, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "sql", "message"),
+    [
+        ("other", "select mode from answers", 'sql/reports/other.sql: Binder Error: Referenced column "mode"'),
+        ("half", "select model from", "sql/reports/half.sql: Parser Error: "),
+        ("few", "select 'a' as model", "sql/reports/few.sql has no column answers; it has model"),
+        ("lost", "", "neither the project nor a plugin folder has sql/reports/lost.sql"),
+    ],
+)
+def test_what_is_wrong_with_its_statement_is_said_with_the_file(
+    said: Callable[..., str], warehouse: Path, name: str, sql: str, message: str
+) -> None:
+    _add(warehouse, name, sql)
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        said(name)
+
+
+def test_a_report_without_rows_has_no_verdict(said: Callable[..., str], warehouse: Path) -> None:
+    _add(warehouse, "nothing", _LENGTHS.replace("where", "where false and"))
+    assert "There is nothing yet." in said("nothing")
+    assert "verdict" not in json.loads(said("nothing", "--format", "json"))

@@ -1,7 +1,10 @@
 """A sweep: a run for each value of a setting, and the cheapest that is not shown to be worse."""
 
+import csv
+import io
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +12,10 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.sweep import SettingCost, SweepReport, sweep_result
 from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.settings import Settings
 from tests.commands import run
 from tests.mock_endpoint import completion, running_mock
+from tests.viewer.site import served
 
 pytestmark = pytest.mark.integration
 
@@ -50,6 +55,26 @@ def test_each_value_is_a_run_and_the_cheapest_good_one_is_named() -> None:
     against = {row["tag"]: row["against_best"] for row in ranking["settings"]}
     assert against["t-low"] == "below"
     assert {against["t-medium"], against["t-high"]} == {"best", "tied"}
+    assert "shaberi view '/sweep?model=m'" in swept.err
+    rows = list(csv.DictReader(io.StringIO(run("shaberi", "sweep", "--model", "m", "--format", "csv").out)))
+    assert min((row["tag"], row["completion_tokens"]) for row in rows) == ("t-high", "400")
+
+
+def test_its_page_and_a_file_to_send_draw_score_against_cost(tmp_path: Path) -> None:
+    with running_mock(script=_thinks) as mock:
+        place = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url, "--judge-model", "j")
+        run("run-evals", "--model", "m", *place, "--benchmark", "rakuda", "--sweep", "reasoning_effort=low,high")
+    file = tmp_path / "report.html"
+    run("shaberi", "report", "--html", file, "--tag", "default-low", "--tag", "default-high").succeeded()
+    with served(Settings.from_environment().warehouse) as site:
+        page, single = site.get("/sweep?model=m").text, site.get("/sweep?tag=default-low").text
+
+    for text in (page, file.read_text(encoding="utf-8")):
+        (label,) = re.findall(r'<svg class="curve"[^>]*aria-label="(score against [^"]*)"', text)
+        assert re.fullmatch(r"score against completion tokens: default-high \S+ for 200, default-low \S+ for 50", label)
+        points = dict(re.findall(r"<title>(default-\w+): .*?</title>.*?<circle cx=\"([\d.]+)\"", text))
+        assert points == {"default-high": "520.0", "default-low": "160.0"}
+    assert "score against" not in single
 
 
 def test_combinations_have_tags_of_their_own_and_other_names_are_parameters() -> None:

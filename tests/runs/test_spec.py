@@ -102,15 +102,17 @@ def test_the_judges_config_hash_is_the_same_at_any_address_and_knows_what_it_was
 def test_the_judges_config_hash_changes_with_settings_and_prompts_but_not_with_rounds() -> None:
     base = _judge().config_hash("p", "f")
     assert _judge(rounds={"tengu": 3}).config_hash("p", "f") == base
+    assert _judge(samples=1).config_hash("p", "f") == base
     others = {
         _judge(temperature=0.1).config_hash("p", "f"),
         _judge(max_tokens=101).config_hash("p", "f"),
         _judge(score_rounding="legacy").config_hash("p", "f"),
+        _judge(samples=2).config_hash("p", "f"),
         _judge(model="k").config_hash("p", "f"),
         _judge().config_hash("q", "f"),
         _judge().config_hash("p", "g"),
     }
-    assert len(others | {base}) == 7
+    assert len(others | {base}) == 8
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,14 @@ from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.statements import default_parameters
+from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import judged_again, plan_run
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.identity import sha256_text
 from tests.commands import lake_of
@@ -70,6 +72,18 @@ def _judging(
         return said(body) if callable(said) else said
 
     return script
+
+
+def _in_turn(*replies: str) -> Callable[[dict[str, Any]], str]:
+    """What a judge says of an answer the first time, the second, …"""
+    times: Counter[str] = Counter()
+
+    def reply(body: dict[str, Any]) -> str:
+        prompt = body["messages"][-1]["content"]
+        times[prompt] += 1
+        return replies[times[prompt] - 1]
+
+    return reply
 
 
 def _judge(spec: RunSpec, workspace: Workspace, judges: tuple[str, ...] = ()) -> tuple[pl.DataFrame, StageResult]:
@@ -315,6 +329,42 @@ def test_a_rejudge_round_keeps_the_old_scores_as_superseded(workspace: Workspace
     assert old.select("judge", "score", "judge_round", "judge_output").unique().rows() == [
         ("judge-a", 4.0, 0, "FINAL SCORE: 4")
     ]
+
+
+def test_a_judge_that_is_asked_several_times_gives_the_mean(workspace: Workspace, mock: MockEndpoint) -> None:
+    spec = _answered(workspace, mock)
+    mock.options.script = _judging("FINAL SCORE: 4")
+    _judge(spec, workspace)
+    mock.options.script = _judging(_in_turn("FINAL SCORE: 7", "FINAL SCORE: 10"))
+    thrice = stored_run(workspace, ask(mock, judge_samples=3))
+
+    rows, outcome = _judge(thrice, workspace)
+
+    assert asked_of(mock, "judge-a") == 15  # the first time is that of the judge who was asked once
+    assert rows["score"].to_list() == [7.0] * 5
+    assert {tuple(sorted(scores)) for scores in rows["sample_scores"].to_list()} == {(4.0, 7.0, 10.0)}
+    assert all(len(set(hashes)) == 3 for hashes in rows["sample_request_hashes"].to_list())
+    assert "[1 of 3]\nFINAL SCORE: 4" in rows["judge_output"][0]
+    assert outcome.facts["rows"] == outcome.facts["planned"] == 5
+    _judge(thrice, workspace)
+    assert asked_of(mock, "judge-a") == 15
+    (again,) = Judgements(RunPlan(thrice, ["tengu"], workspace)).reparse()
+    assert again.facts["mean_score"] == 7.0
+
+
+def test_a_time_without_a_score_is_asked_again_and_no_other(workspace: Workspace, mock: MockEndpoint) -> None:
+    spec = _answered(workspace, mock, judge_samples=3)
+    mock.options.script = _judging(_in_turn("FINAL SCORE: 3", "FINAL SCORE: 99", "FINAL SCORE: 6"))
+    failed, _ = _judge(spec, workspace)
+    asked = asked_of(mock, "judge-a")
+    mock.options.script = _judging("FINAL SCORE: 6")
+
+    rows, _ = _judge(spec, workspace)
+
+    assert (set(failed["status"]), set(failed["error_class"]), asked) == ({"error"}, {"out_of_scale"}, 15)
+    assert failed["score"].to_list() == [None] * 5
+    assert asked_of(mock, "judge-a") == 20
+    assert rows["score"].to_list() == [5.0] * 5
 
 
 @pytest.mark.parametrize(

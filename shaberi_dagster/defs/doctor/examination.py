@@ -15,6 +15,7 @@ from shaberi_dagster.defs.doctor.shared import examine_database, examine_store, 
 from shaberi_dagster.defs.execution import close_dead_runs, open_instance
 from shaberi_dagster.defs.partitions import add_missing_partitions
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.exchange.logs import IMPORTERS
 from shaberi_dagster.journal.backends import journals_of
 from shaberi_dagster.judges.own import JUDGES
 from shaberi_dagster.judges.rules.registry import GRADERS
@@ -47,6 +48,7 @@ _KINDS: tuple[Kind[Any], ...] = (
     VIEWS,
     QUERIES,
     REPORTS,
+    IMPORTERS,
 )
 
 

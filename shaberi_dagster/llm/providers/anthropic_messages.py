@@ -30,6 +30,16 @@ class AnthropicMessages(Provider):
         """A model that thinks takes no sampling parameters."""
         return [name for name in _NOT_WHILE_THINKING if name in parameters] if _thinks(parameters) else ()
 
+    def objection(self, parameters: Mapping[str, Any]) -> str | None:
+        """Thinking counts towards the limit of the answer."""
+        budget = parameters["thinking"].get("budget_tokens", 0) if _thinks(parameters) else 0
+        if budget < (limit := parameters["max_tokens"]):
+            return None
+        return (
+            f"thinking has a budget of {budget:,} tokens, and the answer as a whole may have no more than {limit:,}: "
+            "raise --max-tokens (of a judge --judge-max-tokens), or name a smaller thinking.budget_tokens"
+        )
+
     def body(self, model: str, messages: Sequence[Message], parameters: Mapping[str, Any]) -> dict[str, Any]:
         """System texts stand apart from the conversation."""
         left_out = self.not_sent(parameters)

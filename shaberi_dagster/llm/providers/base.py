@@ -47,3 +47,8 @@ class Provider(ABC):
         """Name the parameters that bodies leave out because of others."""
         del parameters
         return ()
+
+    def objection(self, parameters: Mapping[str, Any]) -> str | None:
+        """Say why servers of this form refuse parameters; None: nothing is known against them."""
+        del parameters
+        return None

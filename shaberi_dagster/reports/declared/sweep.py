@@ -1,0 +1,29 @@
+"""The report on runs that differ in a setting, such as those of a sweep."""
+
+from typing import TYPE_CHECKING
+
+from shaberi_dagster.reports.report import Report, Result
+from shaberi_dagster.reports.requests import RunSelection, ScoreSelection
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # DuckDB, which help need not wait for
+    import duckdb
+
+    from shaberi_dagster.reports import sweep
+else:
+    sweep = lazy("shaberi_dagster.reports.sweep")
+
+
+def _read(catalog: "duckdb.DuckDBPyConnection", which: RunSelection) -> Result:
+    selection = ScoreSelection(models=which.models, tags=which.tags, sources=which.sources)
+    return sweep.sweep_result(sweep.read_sweep(catalog, selection))
+
+
+SWEEP = Report(
+    "sweep",
+    "Show runs that differ in a setting by score and cost, and name the cheapest that is not shown to be worse.",
+    selection=RunSelection,
+    read=_read,
+    examples=["shaberi sweep --model gpt-5.1", "shaberi sweep --model gpt-5.1 --tag low --tag high --format csv"],
+    more="`run-evals --sweep` ends with it; its page in `shaberi view` draws score against cost.",
+)
