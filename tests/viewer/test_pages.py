@@ -246,7 +246,7 @@ def test_no_text_of_a_model_becomes_a_tag_an_attribute_or_an_address(view, posit
     assert page.tags.isdisjoint({"img", "iframe", "style", "template", "object", "embed", "base"})
     assert not {name for name in page.attributes if name.startswith("on") or name in {"style", "srcdoc", "autofocus"}}
     assert page.attributes["src"] == {"/static/viewer.js"}
-    assert {address[0] for address in page.attributes["href"]} == {"/"}
+    assert {address for address in page.attributes["href"] if address[0] != "/"} == {"#content"}
 
 
 def test_characters_that_hide_or_turn_a_text_around_are_visible(site):
@@ -297,11 +297,94 @@ def test_what_is_not_there_is_said(address, message, site):
 def test_search_finds_answers_whatever_their_case_and_links_to_them(site):
     page = site.get("/search?q=SCRIPT%3Ealert")
 
-    ((question, model, excerpt),) = rows_of_table(page)
-    assert "hostile" in model
-    assert "&lt;script&gt;alert(1)" in excerpt
+    ((question, model, score, excerpt),) = rows_of_table(page)
+    assert ("hostile" in model, score) == (True, "1.50")
+    assert '<mark title="found">script&gt;alert</mark>' in page.text
+    assert "(1)&lt;/script&gt;&lt;img src=x" in excerpt
     assert question.startswith("tengu@")
     assert rows_of_table(site.get("/search?q=says+of+second&what=judgements"))
+
+
+def linked(page, key):
+    """The address to which a key of a page leads."""
+    (address,) = re.findall(rf'href="([^"]*)" data-key="{key}"', page.text)
+    return address.replace("&amp;", "&")
+
+
+def test_a_hit_is_marked_where_it_stands_and_leads_back_to_the_search(site):
+    page = site.get("/search?q=says+of+second&what=judgements")
+    links = [link.replace("&amp;", "&") for link in re.findall(r'<a data-row href="([^"]*)"', page.text)]
+    hit = site.get(links[0])
+    back = linked(hit, "u")
+
+    assert hit.text.count('<mark title="found">says of second</mark>') == 2
+    assert '<details class="judge" open>' in hit.text
+    assert back.startswith("/search?q=says%20of%20second&what=judgements#")
+    assert f'<tr id="{back.partition("#")[2]}">' in page.text
+    assert 'href="/run?run=second@@legacy-tree"' in page.text
+
+
+def test_a_question_that_is_found_opens_with_the_best_two_models(site):
+    text = quote(questions_of("tengu")[0].question[:4])
+    (found, *_) = re.findall(r'<a data-row href="([^"]*)"', site.get(f"/search?q={text}&what=questions").text)
+    question = site.get(found.replace("&amp;", "&"))
+
+    assert [name in question.text for name in ("A</b> best", "B</b> second")] == [True, True]
+
+
+def test_questions_are_read_in_the_order_of_the_list_that_they_were_opened_from(site):
+    grid = site.get("/questions?m=second&m=best&flag=loses")
+    links = [link.replace("&amp;", "&") for link in re.findall(r'<a data-row href="([^"]*)"', grid.text)]
+    walked, page = [links[0]], site.get(links[0])
+    assert "1 of 3" in page.text
+    while 'data-key="j"' in page.text:
+        walked.append(linked(page, "j"))
+        page = site.get(walked[-1])
+    back = linked(page, "u")
+
+    assert walked == links
+    assert "3 of 3" in page.text
+    assert linked(page, "k") == links[1]
+    assert back.partition("#")[0] == "/questions?m=second&m=best&flag=loses"
+    assert f'<tr id="{back.partition("#")[2]}">' in grid.text
+
+
+def test_a_list_of_one_question_set_is_walked_and_returned_to(site):
+    question_set = the_set(site)
+    grid = site.get(f"/questions?m=best&set={question_set}&sort=position")
+    (first, *_) = re.findall(r'<a data-row href="([^"]*)"', grid.text)
+    page = site.get(first.replace("&amp;", "&"))
+
+    assert linked(page, "u").partition("#")[0] == f"/questions?m=best&set={question_set}&sort=position"
+    assert f"set={question_set}&position=2&" in linked(page, "j")
+
+
+def test_a_question_that_its_list_has_not_leads_to_the_first_one(site):
+    question_set = the_set(site)
+    page = site.get(f"/question?set={question_set}&position=1&m=second&m=best&flag=loses&sort=position")
+
+    assert "not in the list of 3" in page.text
+    assert "position=2" in linked(page, "j")
+
+
+def test_without_a_list_questions_follow_each_other_in_their_set(site):
+    page = site.get(f"/question?set={the_set(site)}&position=2&m=best")
+
+    assert [re.findall("position=([0-9])", linked(page, key)) for key in "kj"] == [["1"], ["3"]]
+    assert linked(page, "u") == "/questions?m=best"
+
+
+def test_what_is_unfolded_stays_so_from_question_to_question(site):
+    page = site.get(f"/question?set={the_set(site)}&position=2&m=best&open=judge")
+
+    assert '<details class="judge" open>' in page.text
+    assert "open=judge" in linked(page, "j")
+    assert '<details class="judge">' in site.get(linked_by(page, "judge")).text
+
+
+def linked_by(page, part):
+    (address,) = re.findall(rf'href="([^"]*)" data-unfold="{part}"', page.text)
+    return address.replace("&amp;", "&")
 
 
 def test_a_page_shows_what_the_lake_has_when_it_is_asked_for(warehouse, tmp_path):
