@@ -101,6 +101,20 @@ def test_a_model_alone_is_chosen_and_compared_with_nobody(site):
     assert [words in page for words in ("against #1", "is the difference real?")] == [False, False]
 
 
+@pytest.mark.parametrize("name", ["a__b@@legacy-tree", "a%5F%5Fb@@legacy-tree", "a%255F%255Fb@@legacy-tree"])
+def test_a_run_is_found_by_its_id_and_by_its_model_and_tag(name, tmp_path):
+    workspace = Installation(
+        Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "warehouse")}), environment={}
+    )
+    tree = LegacyTree(tmp_path / "tree")
+    tree.judgements("tengu", rows_of("tengu", ["a", "b"], [9, 9]), "judge-a", model="a__b")
+    import_trees(ImportRequest({"tree": tree.root}), workspace)
+    with served(workspace.settings.warehouse) as site:
+        page = site.get(f"/run?run={name}")
+
+    assert (page.status, "<h1>a__b legacy-tree</h1>" in page.text) == (200, True)
+
+
 def test_what_imported_runs_cost_is_not_said(site):
     run, cost = site.get("/run?run=best@@legacy-tree").text, site.get("/cost").text
     assert "history of the model" in run
@@ -372,6 +386,15 @@ def test_without_a_list_questions_follow_each_other_in_their_set(site):
 
     assert [re.findall("position=([0-9])", linked(page, key)) for key in "kj"] == [["1"], ["3"]]
     assert linked(page, "u") == "/questions?m=best"
+
+
+def test_side_by_side_says_which_judges_scored_all_models(site):
+    address = f"/question?set={the_set(site)}&position=4&m=hostile"
+    both, alone = site.get(address + "&m=best").text, site.get(address).text
+
+    assert "the mean of the judge that scores all of these models here: judge-b." in both
+    assert len(re.findall(r"<b>judge-a</b>[^/]*</?[^/]*/span>\s*<span class=\"faint\">not shared", both)) == 2
+    assert "not shared" not in alone
 
 
 def test_what_is_unfolded_stays_so_from_question_to_question(site):
