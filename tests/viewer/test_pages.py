@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import closing
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,6 +20,7 @@ from shaberi_dagster.reports.figures import percent, signed
 from shaberi_dagster.reports.question_grid import GridRequest, read_question_grid
 from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.comparison import verdict
 from shaberi_dagster.viewer.web import pages
 from shaberi_dagster.viewer.web.address import PageAddress
 from shaberi_dagster.viewer.web.pages import PAGES, Source
@@ -88,6 +90,57 @@ def test_a_verdict_that_is_withheld_can_be_had_anyway_by_a_link(tmp_path):
     assert "withhold the verdict" in given.text
     assert "no verdict" not in given.text
     assert leaderboard.text.count("<tbody>") == 2
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """Two models that two judges scored on enough questions for intervals, and their comparison."""
+    place = tmp_path_factory.mktemp("pair")
+    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
+    answers = [f"answer {number}" for number in range(6)]
+    tree = LegacyTree(place / "tree")
+    for (name, low), judge in product({"one": 5, "other": 4}.items(), ("judge-a", "judge-b")):
+        own = [low + number * len(judge + name) % 4 for number in range(6)]
+        tree.judgements("mt_bench", rows_of("mt_bench", answers, own), judge, model=name)
+    import_trees(ImportRequest({"tree": tree.root}), workspace)
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        report = read_comparison(catalog, ComparisonRequest("one", "other"))
+    with served(workspace.settings.warehouse) as running:
+        yield report, running.get("/compare?m=one&m=other").text
+
+
+def test_a_comparison_begins_with_its_verdict_and_a_picture_of_each_benchmark(pair):
+    report, page = pair
+    sections = report.sections
+    pictured, folded = page.split("<details>")
+
+    assert pictured.index(verdict(sections[0])) < pictured.index("<svg") < pictured.index("<figcaption>judge-a")
+    drawn = re.findall(r'<svg class="difference (\w*)".*?aria-label="([^"]*)"', pictured)
+    assert drawn == [
+        (
+            row["verdict"] if row["verdict"] in {"better", "worse"} else "",
+            f"{signed(row['difference'])}, {signed(row['lower'])} to {signed(row['upper'])}",
+        )
+        for section in sections
+        for row in section.rows
+    ]
+    assert "Holm p" in folded
+    assert "Holm p" not in pictured
+
+
+def test_the_margin_of_equality_is_drawn_to_the_scale_of_the_interval(pair):
+    _, page = pair
+    found = re.search(
+        r'<svg class="difference[^>]*aria-label="([-+.\d]+), ([-+.\d]+) to ([-+.\d]+)"><rect class="margin" x="([\d.]+)" '
+        r'width="([\d.]+)".*?<line x1="([\d.]+)" x2="([\d.]+)" y1="12".*?<line class="dot" x1="([\d.]+)"',
+        page,
+    )
+    difference, lower, upper, left, width, begins, ends, middle = map(float, found.groups())
+    per_point = width / 0.4  # from -0.2 to +0.2
+
+    assert [begins, ends, middle] == pytest.approx(
+        [left + (0.2 + value) * per_point for value in (lower, upper, difference)], abs=0.5 + 0.005 * per_point
+    )
 
 
 def test_the_leaderboard_of_one_tree_says_that_nobody_recorded_the_prompts(site):

@@ -37,7 +37,7 @@ from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.show.comparison import comparison_result
+from shaberi_dagster.show.comparison import comparison_result, row_verdict, section_title, side_title, verdict
 from shaberi_dagster.show.decision import decision_result
 from shaberi_dagster.show.ensemble import ensemble_result
 from shaberi_dagster.show.score_tables import strategy_blocks
@@ -74,6 +74,7 @@ class Source(NamedTuple):
 
 Page = Callable[[Source, PageAddress], Shown]
 _MOST_LENGTHS = 50_000
+_ROOM = 1.05  # in a picture, beyond the widest interval
 _TEXTS = ("answers", "questions", "judgements")
 _SEARCH = ("q", "what", "benchmark", "model")
 _FLAGS = {
@@ -200,9 +201,20 @@ def compare(source: Source, address: PageAddress) -> Shown:
 
 def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
     """Comparisons by what their two sides are asked for."""
-    shown = [(a, b, list(comparison_result(report).blocks(None))) for (a, b), report in pairs.items()]
+    shown = [
+        (a, b, report, _drawn_reach(report), list(comparison_result(report).blocks(None)))
+        for (a, b), report in pairs.items()
+    ]
     withheld = any(not report.comparable for report in pairs.values())
-    return Shown("compare.html", "Comparison", {"pairs": shown, "withheld": withheld})
+    words = {"verdict": verdict, "row_verdict": row_verdict, "section_title": section_title, "side_title": side_title}
+    return Shown("compare.html", "Comparison", {"pairs": shown, "withheld": withheld, **words})
+
+
+def _drawn_reach(report: ComparisonReport) -> float:
+    """Return how far the widest interval of a comparison goes from 0, in margins: all its pictures have one scale."""
+    rows = [row for section in report.sections for row in section.rows]
+    ends = [abs(row[end]) / row["margin"] for row in rows for end in ("lower", "upper") if row[end] is not None]
+    return max(ends, default=1.0) * _ROOM
 
 
 def model(source: Source, address: PageAddress) -> Shown:
