@@ -213,6 +213,19 @@ def test_the_page_of_judges_has_the_numbers_of_the_views(site, warehouse):
     ]
 
 
+def test_score_distributions_of_all_judges_have_one_scale(site):
+    page = site.get("/judges").text
+    plots = re.findall(r'aria-label="score distribution of (judge-.): ([^"]*)">(.*?)</svg>', page, re.DOTALL)
+    shares = {judge: dict(part.rsplit(" ", 1) for part in said.split(", ")) for judge, said, _ in plots}
+    heights = [list(map(float, re.findall(r'height="([\d.]+)" fill', drawn))) for *_, drawn in plots]
+
+    assert list(shares) == ["judge-a", "judge-b"]
+    assert list(shares["judge-a"]) == list(shares["judge-b"])
+    assert (shares["judge-a"]["9"], shares["judge-a"]["12"], shares["judge-b"]["12"]) == ("42.9%", "0.0%", "6.7%")
+    assert max(heights[0]) == 44
+    assert max(heights[1]) == pytest.approx(44 * (5 / 15) / (6 / 14), abs=0.1)
+
+
 def test_the_leaderboard_offers_every_judge_that_it_can_be_narrowed_to(site):
     offered = re.search(r'<select name="judge".*?</select>', site.get("/").text, re.DOTALL)
     assert re.findall(r"<option>(.*?)</option>", offered[0]) == ["judge-a", "judge-b"]
@@ -544,7 +557,7 @@ def test_of_very_many_judgements_how_scores_go_with_length_is_a_click_away(site,
             render(PAGES["/judges"](Source(catalog, warehouse), address), address) for address in addresses
         )
 
-    assert "<th>with length</th>" not in without
+    assert [">length bias</th>" in page for page in (without, asked)] == [False, True]
     assert 'href="/judges?lengths=yes"' in without
     assert rows_of_table(Reply(200, None, asked)) == rows_of_table(Reply(200, None, at_once))
     assert [cells[6] for cells in rows_of_table(Reply(200, None, asked))] == ["-0.46", "-0.23"]

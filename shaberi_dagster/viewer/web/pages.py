@@ -245,16 +245,17 @@ def run(source: Source, address: PageAddress) -> Shown:
 
 
 def judges(source: Source, address: PageAddress) -> Shown:
-    """Show agreement, leniency and scores of judges, and whether they like length.
+    """Show agreement, leniency, length bias and score distribution of judges.
 
-    Of very many judgements length is read when it is asked for, as that takes longer than all the rest.
+    Of very many judgements length bias is read when it is asked for, as that takes longer than all the rest.
     """
     (overview,) = fetch(source.catalog, "judge_overview")
     facts = overview["facts"]
     with_lengths = address.one("lengths") == "yes" or sum(row["n_judgements"] for row in facts) <= _MOST_LENGTHS
     names = [row["judge"] for row in facts]
     pairs = {(row["judge_a"], row["judge_b"]): row for row in overview["pairs"]}
-    scores = grouped(fetch(source.catalog, "judge_scores"), lambda row: row["judge"])
+    shares = fetch(source.catalog, "judge_scores")
+    bins = sorted({row["score"] for row in shares})
     drift = grouped(fetch(source.catalog, "judge_drift"), lambda row: row["judge"])
     return Shown(
         "judges.html",
@@ -266,7 +267,11 @@ def judges(source: Source, address: PageAddress) -> Shown:
             "lengths": {row["judge"]: row["length_correlation"] for row in fetch(source.catalog, "judge_lengths")}
             if with_lengths
             else None,
-            "scores": {name: {row["score"]: row["n"] for row in rows} for name, rows in scores},
+            "distributions": {
+                name: dict.fromkeys(bins, 0.0) | {row["score"]: row["share"] for row in rows}
+                for name, rows in grouped(shares, lambda row: row["judge"])
+            },
+            "most_share": max((row["share"] for row in shares), default=0),
             "drift": drift,
         },
     )
