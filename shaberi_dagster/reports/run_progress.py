@@ -158,7 +158,7 @@ def read_run(
     Args:
         catalog: The public views.
         warehouse: The lake whose journals are read.
-        run_id: The run.
+        run_id: The run, or its MODEL@@TAG.
         now: The time.
         cost_of: What calls cost that are not committed yet.
 
@@ -168,7 +168,8 @@ def read_run(
     found = fetch(catalog, "run_list", text=None, run_id=run_id)
     if not found:
         raise ConfigurationError(f"the lake has no run {run_id!r}")
-    (run,) = found
+    run, *_ = found
+    run_id = run["run_id"]
     states = json.loads(run["status_by_benchmark"] or "{}")
     spec = json.loads(run["spec"])
     judges = _judges_by_model(spec)

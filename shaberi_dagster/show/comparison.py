@@ -19,7 +19,7 @@ def comparison_result(report: ComparisonReport) -> Result:
     notes, warnings = list(_notes(report)), [f"{warning}." for warning in report.warnings]
     said: list[Block] = [
         Sentences([report.caveat] if report.caveat else [], "warning"),
-        *(Heading(_side(side)) for side in (report.a, report.b)),
+        *(Heading(side_title(side)) for side in (report.a, report.b)),
         *(block for section in report.sections for block in _section(section)),
         Sentences(warnings, "warning"),
         Sentences(notes, "note"),
@@ -64,9 +64,9 @@ def _records(report: ComparisonReport) -> Iterator[Row]:
 def _section(section: Section) -> Iterator[Block]:
     reach = max((abs(end) for row in section.rows for end in _ends(row)), default=0.0)
     bar = text("", partial(_bar, reach=reach), optional=True)
-    yield Heading(_title(section))
+    yield Heading(section_title(section))
     yield table_of(section.rows, [*_COLUMNS, bar])
-    yield Sentences(list(_sentences(section)))
+    yield Sentences([verdict(section), *_details(section)])
 
 
 def _notes(report: ComparisonReport) -> Iterator[str]:
@@ -104,12 +104,14 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
         )
 
 
-def _side(side: Side) -> str:
+def side_title(side: Side) -> str:
+    """Name a side with its runs."""
     several = f"  (mean of {len(side.run_tags)} runs)" if len(side.run_tags) > 1 else ""
     return f"{side.name} = {side.model}  {', '.join(side.run_tags)}{several}"
 
 
-def _title(section: Section) -> str:
+def section_title(section: Section) -> str:
+    """Name the judges of a section."""
     if len(section.judges) == 1:
         return f"judge {section.judges[0]}"
     return f"mean of {len(section.judges)} judges: {', '.join(section.judges)}"
@@ -119,7 +121,8 @@ def _adjusted(row: Row) -> str:
     return p_value(row["adjusted_p_value"]) if row["question_set"] != OVERALL else ""
 
 
-def _verdict(row: Row) -> str:
+def row_verdict(row: Row) -> str:
+    """Say in a few words what A is on one benchmark."""
     within = f"within {row['margin']:g}" if row["equal"] else ""
     if row["verdict"] == "tied":
         return f"equal {within}" if within else "no difference shown"
@@ -140,32 +143,28 @@ _COLUMNS = [
     number("p", lambda row: p_value(row["p_value"])),
     number("Holm p", _adjusted),
     number("MDE", "minimum_detectable_effect", form="{:.2f}"),
-    text("A is", _verdict, folds=True, narrowest=13),
+    text("A is", row_verdict, folds=True, narrowest=13),
 ]
 
 
-def _sentences(section: Section) -> Iterator[str]:
-    """Say in plain words what the last row of a section shows, and what counts of each benchmark."""
+def verdict(section: Section) -> str:
+    """Say in plain words what the last row of a section shows."""
     row = section.rows[-1]
     where = _where(row)
     questions = counted(row["n"], "question")
     if row["verdict"] in {"better", "worse"}:
         small = f": less than {row['margin']:g}" if row["equal"] else ""
-        yield f"A is {row['verdict']} {where}, by {abs(row['difference']):.2f} over {questions}{small}."
-    elif row["verdict"] == "withheld":
-        yield f"No verdict {where}: A - B is {signed(row['difference'])} over {questions}."
-    elif row["verdict"] == "too few":
-        yield f"Too few {where}: {questions} cannot show a difference."
-    elif row["minimum_detectable_effect"] is None:
-        yield f"No difference {where}: the scores of all {questions} are the same."
-    elif row["equal"]:
-        yield f"A and B are equal {where} within {row['margin']:g}, over {questions}."
-    else:
-        missed = decimals(row["minimum_detectable_effect"])
-        yield (
-            f"No difference shown {where}: a difference below {missed} could easily have been missed with {questions}."
-        )
-    yield from _details(section)
+        return f"A is {row['verdict']} {where}, by {abs(row['difference']):.2f} over {questions}{small}."
+    if row["verdict"] == "withheld":
+        return f"No verdict {where}: A - B is {signed(row['difference'])} over {questions}."
+    if row["verdict"] == "too few":
+        return f"Too few {where}: {questions} cannot show a difference."
+    if row["minimum_detectable_effect"] is None:
+        return f"No difference {where}: the scores of all {questions} are the same."
+    if row["equal"]:
+        return f"A and B are equal {where} within {row['margin']:g}, over {questions}."
+    missed = decimals(row["minimum_detectable_effect"])
+    return f"No difference shown {where}: a difference below {missed} could easily have been missed with {questions}."
 
 
 def _where(row: Row) -> str:

@@ -1,4 +1,5 @@
--- Where a text stands, upper and lower case alike: in $what (questions, answers or judgements), with what is around it.
+-- Where a text stands, upper and lower case alike: in $what (questions, answers or judgements), with what is around it,
+-- and the score of it: of a judgement its own, of an answer the mean of its judges, on the reported scale.
 with found as (
     select null as run_id, null as model, null as run_tag, null as judge, benchmark, question_set, question_id, question as text
     from questions
@@ -24,10 +25,30 @@ shown as (
     select *
     from found
     limit $most
+),
+scored as (
+    select run_id, benchmark, question_set, question_id, judge, avg(score) as score
+    from reported_scores
+    where pipeline = 'baseline'
+      and strategy is null
+      and list_contains((select list(distinct run_id) from shown), run_id)
+      and list_contains((select list(distinct question_id) from shown), question_id)
+    group by all
+),
+means as (
+    select shown.*, (
+        select avg(scored.score)
+        from scored
+        where scored.run_id = shown.run_id
+          and scored.question_id = shown.question_id
+          and scored.question_set = shown.question_set
+          and (shown.judge is null or scored.judge = shown.judge)
+    ) as score
+    from shown
 )
 select
-    run_id, model, run_tag, judge, benchmark, question_set, position,
+    run_id, model, run_tag, judge, benchmark, question_set, position, score,
     substring(text, greatest(strpos(lower(text), lower($text)) - 80, 1), 200 + length($text)) as excerpt
-from shown
+from means
 join questions using (benchmark, question_set, question_id)
 order by benchmark, question_set, position, model, run_tag, judge

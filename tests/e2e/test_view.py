@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.settings import Settings
@@ -23,6 +24,7 @@ from shaberi_dagster.viewer.requests import FileRequest
 from shaberi_dagster.viewer.web.pages import Source
 from tests.archives import extract
 from tests.browser import running_browser
+from tests.exchange.trees.trees import LegacyTree, questions_of, rows_of
 from tests.kept_lake.contents import ARCHIVE, workspace_of
 from tests.viewer.site import make_lake, served
 from tests.viewer.test_pages_of_decisions import OWN, look, write
@@ -142,8 +144,7 @@ def test_keys_walk_through_rows_questions_and_ways_to_look(browser, site):
     press(page, "j")
     press(page, "k")
     press(page, "Enter")
-    expect(page.get_by_role("heading", name=re.compile(r"question \d"))).to_be_visible()
-    page.goto(site.url + re.sub("position=[0-9]*", "position=1", page.url.removeprefix(site.url)))
+    expect(page.get_by_role("heading", name="question 5")).to_be_visible()
     press(page, "j")
     expect(page.get_by_role("heading", name="question 2")).to_be_visible()
     press(page, "r")
@@ -161,6 +162,92 @@ def test_keys_walk_through_rows_questions_and_ways_to_look(browser, site):
     page.keyboard.type("jr?")  # in a field, keys are letters
     expect(page.get_by_role("searchbox")).to_have_value("jr?")
     assert page.wrongs == []
+
+
+@pytest.fixture(scope="module")
+def losing(tmp_path_factory):
+    """Two models on all sets of questions; the better one loses on twelve questions."""
+    place = tmp_path_factory.mktemp("losing")
+    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
+    tree = LegacyTree(place / "tree")
+    for benchmark, judge in product(("tengu", "mt_bench", "rakuda"), ("judge-a", "judge-b")):
+        answers = [f"{benchmark} {number}" for number in range(len(questions_of(benchmark)))]
+        losses = [number < 4 for number in range(len(answers))]
+        better = [3 if loses else 10 for loses in losses]
+        other = [5 - number % 2 if loses else 1 for number, loses in enumerate(losses)]
+        for model, scores in (("better", better), ("other", other)):
+            tree.judgements(benchmark, rows_of(benchmark, answers, scores), judge, model=model)
+    import_trees(ImportRequest({"tree": tree.root}), workspace)
+    with served(place / "warehouse") as running:
+        yield running
+
+
+def test_the_main_path_is_walked_with_the_keyboard_alone(browser, losing):
+    """Which is best, is it real, where does it lose, ten losses in a row, back, and send the page."""
+    page = opened(browser, losing.url, permissions=["clipboard-read", "clipboard-write"])
+    expect(page.locator("tbody tr").first).to_contain_text("better")
+    expect(page.locator("[data-chosen]")).to_contain_text("2 chosen: better@@legacy-tree · other@@legacy-tree")
+    press(page, "c")
+    expect(page.locator("p.verdict")).to_contain_text(re.compile("overall"))
+    expect(page.locator("svg.difference").first).to_be_visible()
+    press(page, "l")
+    expect(page.get_by_text("12 questions.")).to_be_visible()
+    listed = [row.get_attribute("href") for row in page.locator("a[data-row]").all()]
+    press(page, "j")
+    press(page, "Enter")
+    expect(page.get_by_text("1 of 12", exact=True)).to_be_visible()
+    press(page, "g")
+    for number in range(1, 11):
+        expect(page.get_by_text(f"{number} of 12", exact=True)).to_be_visible()
+        expect(page.locator("details.judge[open]").first).to_be_visible()
+        scores = [float(score) for score in page.locator(".card > .score").all_inner_texts()]
+        assert scores[0] < scores[1]
+        assert page.url.startswith(losing.url + listed[number - 1])
+        if number < 10:
+            press(page, "j")
+    press(page, "u")
+    expect(page.get_by_text("12 questions.")).to_be_visible()
+    tenth = page.locator("a[data-row]:focus")
+    expect(tenth).to_have_attribute("href", listed[9])
+    press(page, "j")
+    expect(page.locator("a[data-row]:focus")).to_have_attribute("href", listed[10])
+    press(page, "y")
+    expect(page.get_by_role("button", name="copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    assert page.wrongs == []
+
+
+def test_chosen_models_and_keys_are_at_hand_on_every_page(browser, losing):
+    page = opened(browser, losing.url, 1000)
+    page.set_viewport_size({"width": 1000, "height": 300})
+    expect(page.get_by_role("button", name="questions of the chosen models")).to_be_in_viewport()
+    press(page, "j")
+    press(page, "x")
+    expect(page.locator("[data-chosen]")).to_contain_text("1 chosen: other")
+    press(page, "Tab")
+    for path in (*_PAGES[3:], "/nowhere", "/questions?m=better", "/run?run=better@@legacy-tree"):
+        page.goto(losing.url + path.replace("hostile", "better"))
+        press(page, "?")
+        expect(page.get_by_role("dialog")).to_contain_text("copy the address")
+        press(page, "Escape")
+        expect(page.get_by_role("dialog")).to_have_count(0)
+    page.goto(losing.url + "/runs")
+    press(page, "Tab")
+    expect(page.get_by_role("link", name="skip to the content")).to_be_focused()
+    press(page, "Enter")
+    press(page, "Tab")
+    assert page.evaluate("document.activeElement.closest('main') !== null")
+
+
+def test_losses_are_read_without_a_script(browser, losing):
+    page = opened(browser, losing.url + "/questions?m=better&m=other&flag=loses", java_script_enabled=False)
+    page.locator("a[data-row]").nth(1).click()
+    page.get_by_role("link", name="judges' texts").click()
+    page.get_by_role("link", name="next question").click()
+    expect(page.get_by_text("3 of 12")).to_be_visible()
+    expect(page.locator("details.judge[open]").first).to_be_visible()
+    page.get_by_role("link", name="back to the list").click()
+    expect(page.locator("tr:target a[data-row]")).to_be_in_viewport()
 
 
 def test_pages_are_readable_narrow_and_wide_light_and_dark(browser, site):
@@ -222,13 +309,13 @@ def test_prompts_and_calls_are_a_key_and_a_click_from_a_run(browser, kept):
     press(page, "o")
     expect(page.get_by_role("heading", name="Questions of kept-passes")).to_be_visible()
     press(page, "o")
-    expect(page.get_by_role("button", name="prompts and calls")).to_be_visible()
+    expect(page.get_by_role("link", name="prompts and calls")).to_be_visible()
     press(page, "p")
+    expect(page).to_have_url(re.compile("open=prompt"))
     for name in ("prompt", "call"):
         page.get_by_role("link", name=re.compile(f"^{name} ")).first.click()
         expect(page.get_by_role("heading", level=1)).to_contain_text(name.capitalize())
         page.go_back()
-        press(page, "p")
     assert page.wrongs == []
 
 

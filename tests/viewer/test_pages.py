@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import closing
 from html.parser import HTMLParser
+from itertools import product
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,6 +20,7 @@ from shaberi_dagster.reports.figures import percent, signed
 from shaberi_dagster.reports.question_grid import GridRequest, read_question_grid
 from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.comparison import verdict
 from shaberi_dagster.viewer.web import pages
 from shaberi_dagster.viewer.web.address import PageAddress
 from shaberi_dagster.viewer.web.pages import PAGES, Source
@@ -90,6 +92,57 @@ def test_a_verdict_that_is_withheld_can_be_had_anyway_by_a_link(tmp_path):
     assert leaderboard.text.count("<tbody>") == 2
 
 
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    """Two models that two judges scored on enough questions for intervals, and their comparison."""
+    place = tmp_path_factory.mktemp("pair")
+    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
+    answers = [f"answer {number}" for number in range(6)]
+    tree = LegacyTree(place / "tree")
+    for (name, low), judge in product({"one": 5, "other": 4}.items(), ("judge-a", "judge-b")):
+        own = [low + number * len(judge + name) % 4 for number in range(6)]
+        tree.judgements("mt_bench", rows_of("mt_bench", answers, own), judge, model=name)
+    import_trees(ImportRequest({"tree": tree.root}), workspace)
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        report = read_comparison(catalog, ComparisonRequest("one", "other"))
+    with served(workspace.settings.warehouse) as running:
+        yield report, running.get("/compare?m=one&m=other").text
+
+
+def test_a_comparison_begins_with_its_verdict_and_a_picture_of_each_benchmark(pair):
+    report, page = pair
+    sections = report.sections
+    pictured, folded = page.split("<details>")
+
+    assert pictured.index(verdict(sections[0])) < pictured.index("<svg") < pictured.index("<figcaption>judge-a")
+    drawn = re.findall(r'<svg class="difference (\w*)".*?aria-label="([^"]*)"', pictured)
+    assert drawn == [
+        (
+            row["verdict"] if row["verdict"] in {"better", "worse"} else "",
+            f"{signed(row['difference'])}, {signed(row['lower'])} to {signed(row['upper'])}",
+        )
+        for section in sections
+        for row in section.rows
+    ]
+    assert "Holm p" in folded
+    assert "Holm p" not in pictured
+
+
+def test_the_margin_of_equality_is_drawn_to_the_scale_of_the_interval(pair):
+    _, page = pair
+    found = re.search(
+        r'<svg class="difference[^>]*aria-label="([-+.\d]+), ([-+.\d]+) to ([-+.\d]+)"><rect class="margin" x="([\d.]+)" '
+        r'width="([\d.]+)".*?<line x1="([\d.]+)" x2="([\d.]+)" y1="12".*?<line class="dot" x1="([\d.]+)"',
+        page,
+    )
+    difference, lower, upper, left, width, begins, ends, middle = map(float, found.groups())
+    per_point = width / 0.4  # from -0.2 to +0.2
+
+    assert [begins, ends, middle] == pytest.approx(
+        [left + (0.2 + value) * per_point for value in (lower, upper, difference)], abs=0.5 + 0.005 * per_point
+    )
+
+
 def test_the_leaderboard_of_one_tree_says_that_nobody_recorded_the_prompts(site):
     assert "Prompts of judge judge-a are not recorded in tree." in site.get("/").text
 
@@ -99,6 +152,20 @@ def test_a_model_alone_is_chosen_and_compared_with_nobody(site):
     assert re.findall(r'name="m" value="([^"]*)"[^>]*( checked)', page) == [("best@@legacy-tree", " checked")]
     assert "questions of the chosen models" in page
     assert [words in page for words in ("against #1", "is the difference real?")] == [False, False]
+
+
+@pytest.mark.parametrize("name", ["a__b@@legacy-tree", "a%5F%5Fb@@legacy-tree", "a%255F%255Fb@@legacy-tree"])
+def test_a_run_is_found_by_its_id_and_by_its_model_and_tag(name, tmp_path):
+    workspace = Installation(
+        Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "warehouse")}), environment={}
+    )
+    tree = LegacyTree(tmp_path / "tree")
+    tree.judgements("tengu", rows_of("tengu", ["a", "b"], [9, 9]), "judge-a", model="a__b")
+    import_trees(ImportRequest({"tree": tree.root}), workspace)
+    with served(workspace.settings.warehouse) as site:
+        page = site.get(f"/run?run={name}")
+
+    assert (page.status, "<h1>a__b legacy-tree</h1>" in page.text) == (200, True)
 
 
 def test_what_imported_runs_cost_is_not_said(site):
@@ -144,6 +211,19 @@ def test_the_page_of_judges_has_the_numbers_of_the_views(site, warehouse):
         ["", f"{pearson:.2f}  {percent(share)}"],
         [f"{pearson:.2f}  {percent(share)}", ""],
     ]
+
+
+def test_score_distributions_of_all_judges_have_one_scale(site):
+    page = site.get("/judges").text
+    plots = re.findall(r'aria-label="score distribution of (judge-.): ([^"]*)">(.*?)</svg>', page, re.DOTALL)
+    shares = {judge: dict(part.rsplit(" ", 1) for part in said.split(", ")) for judge, said, _ in plots}
+    heights = [list(map(float, re.findall(r'height="([\d.]+)" fill', drawn))) for *_, drawn in plots]
+
+    assert list(shares) == ["judge-a", "judge-b"]
+    assert list(shares["judge-a"]) == list(shares["judge-b"])
+    assert (shares["judge-a"]["9"], shares["judge-a"]["12"], shares["judge-b"]["12"]) == ("42.9%", "0.0%", "6.7%")
+    assert max(heights[0]) == 44
+    assert max(heights[1]) == pytest.approx(44 * (5 / 15) / (6 / 14), abs=0.1)
 
 
 def test_the_leaderboard_offers_every_judge_that_it_can_be_narrowed_to(site):
@@ -246,7 +326,7 @@ def test_no_text_of_a_model_becomes_a_tag_an_attribute_or_an_address(view, posit
     assert page.tags.isdisjoint({"img", "iframe", "style", "template", "object", "embed", "base"})
     assert not {name for name in page.attributes if name.startswith("on") or name in {"style", "srcdoc", "autofocus"}}
     assert page.attributes["src"] == {"/static/viewer.js"}
-    assert {address[0] for address in page.attributes["href"]} == {"/"}
+    assert {address for address in page.attributes["href"] if address[0] != "/"} == {"#content"}
 
 
 def test_characters_that_hide_or_turn_a_text_around_are_visible(site):
@@ -297,11 +377,103 @@ def test_what_is_not_there_is_said(address, message, site):
 def test_search_finds_answers_whatever_their_case_and_links_to_them(site):
     page = site.get("/search?q=SCRIPT%3Ealert")
 
-    ((question, model, excerpt),) = rows_of_table(page)
-    assert "hostile" in model
-    assert "&lt;script&gt;alert(1)" in excerpt
+    ((question, model, score, excerpt),) = rows_of_table(page)
+    assert ("hostile" in model, score) == (True, "1.50")
+    assert '<mark title="found">script&gt;alert</mark>' in page.text
+    assert "(1)&lt;/script&gt;&lt;img src=x" in excerpt
     assert question.startswith("tengu@")
     assert rows_of_table(site.get("/search?q=says+of+second&what=judgements"))
+
+
+def linked(page, key):
+    """The address to which a key of a page leads."""
+    (address,) = re.findall(rf'href="([^"]*)" data-key="{key}"', page.text)
+    return address.replace("&amp;", "&")
+
+
+def test_a_hit_is_marked_where_it_stands_and_leads_back_to_the_search(site):
+    page = site.get("/search?q=says+of+second&what=judgements")
+    links = [link.replace("&amp;", "&") for link in re.findall(r'<a data-row href="([^"]*)"', page.text)]
+    hit = site.get(links[0])
+    back = linked(hit, "u")
+
+    assert hit.text.count('<mark title="found">says of second</mark>') == 2
+    assert '<details class="judge" open>' in hit.text
+    assert back.startswith("/search?q=says%20of%20second&what=judgements#")
+    assert f'<tr id="{back.partition("#")[2]}">' in page.text
+    assert 'href="/run?run=second@@legacy-tree"' in page.text
+
+
+def test_a_question_that_is_found_opens_with_the_best_two_models(site):
+    text = quote(questions_of("tengu")[0].question[:4])
+    (found, *_) = re.findall(r'<a data-row href="([^"]*)"', site.get(f"/search?q={text}&what=questions").text)
+    question = site.get(found.replace("&amp;", "&"))
+
+    assert [name in question.text for name in ("A</b> best", "B</b> second")] == [True, True]
+
+
+def test_questions_are_read_in_the_order_of_the_list_that_they_were_opened_from(site):
+    grid = site.get("/questions?m=second&m=best&flag=loses")
+    links = [link.replace("&amp;", "&") for link in re.findall(r'<a data-row href="([^"]*)"', grid.text)]
+    walked, page = [links[0]], site.get(links[0])
+    assert "1 of 3" in page.text
+    while 'data-key="j"' in page.text:
+        walked.append(linked(page, "j"))
+        page = site.get(walked[-1])
+    back = linked(page, "u")
+
+    assert walked == links
+    assert "3 of 3" in page.text
+    assert linked(page, "k") == links[1]
+    assert back.partition("#")[0] == "/questions?m=second&m=best&flag=loses"
+    assert f'<tr id="{back.partition("#")[2]}">' in grid.text
+
+
+def test_a_list_of_one_question_set_is_walked_and_returned_to(site):
+    question_set = the_set(site)
+    grid = site.get(f"/questions?m=best&set={question_set}&sort=position")
+    (first, *_) = re.findall(r'<a data-row href="([^"]*)"', grid.text)
+    page = site.get(first.replace("&amp;", "&"))
+
+    assert linked(page, "u").partition("#")[0] == f"/questions?m=best&set={question_set}&sort=position"
+    assert f"set={question_set}&position=2&" in linked(page, "j")
+
+
+def test_a_question_that_its_list_has_not_leads_to_the_first_one(site):
+    question_set = the_set(site)
+    page = site.get(f"/question?set={question_set}&position=1&m=second&m=best&flag=loses&sort=position")
+
+    assert "not in the list of 3" in page.text
+    assert "position=2" in linked(page, "j")
+
+
+def test_without_a_list_questions_follow_each_other_in_their_set(site):
+    page = site.get(f"/question?set={the_set(site)}&position=2&m=best")
+
+    assert [re.findall("position=([0-9])", linked(page, key)) for key in "kj"] == [["1"], ["3"]]
+    assert linked(page, "u") == "/questions?m=best"
+
+
+def test_side_by_side_says_which_judges_scored_all_models(site):
+    address = f"/question?set={the_set(site)}&position=4&m=hostile"
+    both, alone = site.get(address + "&m=best").text, site.get(address).text
+
+    assert "the mean of the judge that scores all of these models here: judge-b." in both
+    assert len(re.findall(r"<b>judge-a</b>[^/]*</?[^/]*/span>\s*<span class=\"faint\">not shared", both)) == 2
+    assert "not shared" not in alone
+
+
+def test_what_is_unfolded_stays_so_from_question_to_question(site):
+    page = site.get(f"/question?set={the_set(site)}&position=2&m=best&open=judge")
+
+    assert '<details class="judge" open>' in page.text
+    assert "open=judge" in linked(page, "j")
+    assert '<details class="judge">' in site.get(linked_by(page, "judge")).text
+
+
+def linked_by(page, part):
+    (address,) = re.findall(rf'href="([^"]*)" data-unfold="{part}"', page.text)
+    return address.replace("&amp;", "&")
 
 
 def test_a_page_shows_what_the_lake_has_when_it_is_asked_for(warehouse, tmp_path):
@@ -385,7 +557,7 @@ def test_of_very_many_judgements_how_scores_go_with_length_is_a_click_away(site,
             render(PAGES["/judges"](Source(catalog, warehouse), address), address) for address in addresses
         )
 
-    assert "<th>with length</th>" not in without
+    assert [">length bias</th>" in page for page in (without, asked)] == [False, True]
     assert 'href="/judges?lengths=yes"' in without
     assert rows_of_table(Reply(200, None, asked)) == rows_of_table(Reply(200, None, at_once))
     assert [cells[6] for cells in rows_of_table(Reply(200, None, asked))] == ["-0.46", "-0.23"]

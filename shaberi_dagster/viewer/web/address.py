@@ -43,8 +43,12 @@ class PageAddress:
 
     def to(self, **changes: str | int | Sequence[str] | None) -> str:
         """This page with other parameters; None takes one away."""
+        return self.to_page(self.path, **changes)
+
+    def to_page(self, path: str, **changes: str | int | Sequence[str] | None) -> str:
+        """Another page with all parameters of this one but those that change."""
         kept = [(name, value) for name, value in self.items if name not in changes]
-        return page_url(self.path, [*kept, *_pairs(changes.items())])
+        return page_url(path, [*kept, *_pairs(changes.items())])
 
     def link(self, path: str, **parameters: str | int | Sequence[str] | None) -> str:
         """Another page, with these parameters and those that choose what counts (judges, passes)."""

@@ -1,7 +1,9 @@
 """The pages: what each reads for its address. Numbers come from `reports/`, how they look stands in `templates/`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import combinations
 from math import ceil
 from operator import itemgetter
@@ -20,6 +22,7 @@ from shaberi_dagster.reports.declared import REPORTS
 from shaberi_dagster.reports.declared.cost import COST, TOKENS
 from shaberi_dagster.reports.ensemble import read_stored_report, read_strategy_scores
 from shaberi_dagster.reports.leaderboard import read_leaderboard
+from shaberi_dagster.reports.question import Span
 from shaberi_dagster.reports.question_grid import (
     MOST_CHARACTERS,
     GridRequest,
@@ -34,12 +37,23 @@ from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.standings import remarks_on
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.show.comparison import comparison_result
+from shaberi_dagster.show.comparison import comparison_result, row_verdict, section_title, side_title, verdict
 from shaberi_dagster.show.decision import decision_result
 from shaberi_dagster.show.ensemble import ensemble_result
 from shaberi_dagster.show.score_tables import strategy_blocks
-from shaberi_dagster.viewer.web.address import PageAddress
+from shaberi_dagster.viewer.web.address import PageAddress, page_url
 from shaberi_dagster.viewer.web.templates import Shown
+from shaberi_dagster.viewer.web.texts import spans_of
+from shaberi_dagster.viewer.web.walk import (
+    ROWS,
+    Walk,
+    list_address,
+    opened_from,
+    question_url,
+    row_name,
+    walk_list,
+    walk_set,
+)
 
 T = TypeVar("T")
 
@@ -59,9 +73,18 @@ class Source(NamedTuple):
 
 
 Page = Callable[[Source, PageAddress], Shown]
-_ROWS = 100
 _MOST_LENGTHS = 50_000
+_ROOM = 1.05  # in a picture, beyond the widest interval
 _TEXTS = ("answers", "questions", "judgements")
+_SEARCH = ("q", "what", "benchmark", "model")
+_FLAGS = {
+    "loses": ("l", "where A loses"),
+    "failed": ("f", "failures"),
+    "disagreement": ("D", "judges disagree by ≥ 3"),
+    "out-of-scale": ("s", "out of scale"),
+    "refused": ("x", "refused"),
+}
+"""Filters of questions by name: their key and label."""
 
 
 def best_models(source: Source, address: PageAddress) -> list[str]:
@@ -107,10 +130,6 @@ def questions(source: Source, address: PageAddress) -> Shown:
     """Show the questions on which some models differ."""
     grid = read_question_grid(source.catalog, _grid_request(address))
     page, n_pages, shown = _paged(grid.rows, address)
-
-    def open_question(row: Row) -> str:
-        return address.link("/question", set=row["question_set"], position=row["position"], m=address.many("m"))
-
     return Shown(
         "questions.html",
         "Questions of " + " · ".join(side.model for side in grid.sides),
@@ -120,21 +139,55 @@ def questions(source: Source, address: PageAddress) -> Shown:
             "page": page,
             "n_pages": n_pages,
             "judges": _judges(source),
-            "open": open_question,
+            "open": partial(question_url, opened_from(address, grid.request.sort)),
+            "row_name": row_name,
+            "flags": _FLAGS,
         },
     )
 
 
 def question(source: Source, address: PageAddress) -> Shown:
-    """Show one question with the answers of some models side by side."""
+    """Show one question with the answers of some models side by side, and the way to the next one of its list."""
     report = read_side_by_side(
-        source.catalog, address.one("set"), address.number("position", 1, least=1), _grid_request(address)
+        source.catalog,
+        address.one("set"),
+        address.number("position", 1, least=1),
+        replace(_grid_request(address), text=""),
     )
     return Shown(
         "question.html",
         f"{report['question_set']} question {report['position']}",
-        {"report": report, "spans": _spans, "most": MOST_CHARACTERS, "first": _first_answer(report["answers"][0])},
+        {
+            "report": report,
+            "walk": _walk(source, address, report),
+            "flags": _FLAGS,
+            "shared": _judges_of_all(report["answers"]),
+            "spans": partial(_spans, address.one("q")),
+            "most": MOST_CHARACTERS,
+            "first": _first_answer(report["answers"][0]),
+        },
     )
+
+
+def _walk(source: Source, address: PageAddress, report: Row) -> Walk:
+    """Find the neighbours of a question: in the list that it was opened from, else in its set."""
+    if address.one("q"):
+        search = page_url("/search", [item for item in address.items if item[0] in _SEARCH])
+        hit = {**report, "run_id": address.one("m"), "judge": address.one("hit")}
+        return walk_set(address, report, f"{search}#{row_name(hit)}", "back to the search")
+    if not address.one("sort"):
+        return walk_set(address, report, address.link("/questions", m=address.many("m")), "all questions")
+    back = list_address(address, _default_sort(address))
+    return walk_list(address, read_question_grid(source.catalog, _grid_request(back)).rows, back)
+
+
+def _judges_of_all(answers: Sequence[Sequence[Row]]) -> set[str]:
+    """Return the judges that gave every model a score: those of which the means are."""
+    scored = [
+        {row["judge"] for answer in of_side for row in answer["judgements"] if row["score"] is not None}
+        for of_side in answers
+    ]
+    return set.intersection(*scored)
 
 
 def compare(source: Source, address: PageAddress) -> Shown:
@@ -148,9 +201,20 @@ def compare(source: Source, address: PageAddress) -> Shown:
 
 def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
     """Comparisons by what their two sides are asked for."""
-    shown = [(a, b, list(comparison_result(report).blocks(None))) for (a, b), report in pairs.items()]
+    shown = [
+        (a, b, report, _drawn_reach(report), list(comparison_result(report).blocks(None)))
+        for (a, b), report in pairs.items()
+    ]
     withheld = any(not report.comparable for report in pairs.values())
-    return Shown("compare.html", "Comparison", {"pairs": shown, "withheld": withheld})
+    words = {"verdict": verdict, "row_verdict": row_verdict, "section_title": section_title, "side_title": side_title}
+    return Shown("compare.html", "Comparison", {"pairs": shown, "withheld": withheld, **words})
+
+
+def _drawn_reach(report: ComparisonReport) -> float:
+    """Return how far the widest interval of a comparison goes from 0, in margins: all its pictures have one scale."""
+    rows = [row for section in report.sections for row in section.rows]
+    ends = [abs(row[end]) / row["margin"] for row in rows for end in ("lower", "upper") if row[end] is not None]
+    return max(ends, default=1.0) * _ROOM
 
 
 def model(source: Source, address: PageAddress) -> Shown:
@@ -181,16 +245,17 @@ def run(source: Source, address: PageAddress) -> Shown:
 
 
 def judges(source: Source, address: PageAddress) -> Shown:
-    """Show agreement, leniency and scores of judges, and whether they like length.
+    """Show agreement, leniency, length bias and score distribution of judges.
 
-    Of very many judgements length is read when it is asked for, as that takes longer than all the rest.
+    Of very many judgements length bias is read when it is asked for, as that takes longer than all the rest.
     """
     (overview,) = fetch(source.catalog, "judge_overview")
     facts = overview["facts"]
     with_lengths = address.one("lengths") == "yes" or sum(row["n_judgements"] for row in facts) <= _MOST_LENGTHS
     names = [row["judge"] for row in facts]
     pairs = {(row["judge_a"], row["judge_b"]): row for row in overview["pairs"]}
-    scores = grouped(fetch(source.catalog, "judge_scores"), lambda row: row["judge"])
+    shares = fetch(source.catalog, "judge_scores")
+    bins = sorted({row["score"] for row in shares})
     drift = grouped(fetch(source.catalog, "judge_drift"), lambda row: row["judge"])
     return Shown(
         "judges.html",
@@ -202,7 +267,11 @@ def judges(source: Source, address: PageAddress) -> Shown:
             "lengths": {row["judge"]: row["length_correlation"] for row in fetch(source.catalog, "judge_lengths")}
             if with_lengths
             else None,
-            "scores": {name: {row["score"]: row["n"] for row in rows} for name, rows in scores},
+            "distributions": {
+                name: dict.fromkeys(bins, 0.0) | {row["score"]: row["share"] for row in rows}
+                for name, rows in grouped(shares, lambda row: row["judge"])
+            },
+            "most_share": max((row["share"] for row in shares), default=0),
             "drift": drift,
         },
     )
@@ -300,14 +369,24 @@ def search(source: Source, address: PageAddress) -> Shown:
         text=text,
         benchmark=address.one("benchmark") or None,
         model=address.one("model") or None,
-        most=_ROWS,
+        most=ROWS,
     )
     benchmarks = [row["benchmark"] for row in fetch(source.catalog, "question_sets")]
-    return Shown(
-        "search.html",
-        f"Search: {text}",
-        {"found": found, "texts": _TEXTS, "what": what, "most": _ROWS, "benchmarks": list(dict.fromkeys(benchmarks))},
-    )
+    best = best_models(source, PageAddress("/")) if what == "questions" else []
+
+    def open_hit(row: Row) -> str:
+        return address.to_page(
+            "/question",
+            set=row["question_set"],
+            position=row["position"],
+            m=row["run_id"] or best,
+            hit=row["judge"],
+            view="raw",
+            open="judge" if row["judge"] else None,
+        )
+
+    values = {"found": found, "texts": _TEXTS, "what": what, "most": ROWS, "open": open_hit, "row_name": row_name}
+    return Shown("search.html", f"Search: {text}", values | {"benchmarks": list(dict.fromkeys(benchmarks))})
 
 
 def call(source: Source, address: PageAddress) -> Shown:
@@ -383,16 +462,20 @@ def _grid_request(address: PageAddress) -> GridRequest:
         question_sets=address.many("set"),
         categories=address.many("category"),
         pipeline=address.one("passes", BASELINE),
-        sort=address.one("sort", "difference" if len(address.many("m")) > 1 else "A"),
+        sort=address.one("sort", _default_sort(address)),
         flags=address.many("flag"),
         text=address.one("text"),
     )
 
 
+def _default_sort(address: PageAddress) -> str:
+    return "difference" if len(address.many("m")) > 1 else "A"
+
+
 def _paged(rows: Sequence[T], address: PageAddress) -> tuple[int, int, Sequence[T]]:
     """Return the number of the requested page, the number of pages, and its rows."""
     page = address.number("page", 1, least=1)
-    return page, max(ceil(len(rows) / _ROWS), 1), rows[(page - 1) * _ROWS : page * _ROWS]
+    return page, max(ceil(len(rows) / ROWS), 1), rows[(page - 1) * ROWS : page * ROWS]
 
 
 def _comparison(a: str, b: str, address: PageAddress) -> ComparisonRequest:
@@ -405,8 +488,10 @@ def _judges(source: Source) -> list[str]:
     return [row["judge"] for row in fetch(source.catalog, "judges")]
 
 
-def _spans(answer: Row) -> list[object]:
-    return [span for finding in answer["findings"] for span in finding["spans"]]
+def _spans(searched: str, answer: Row) -> list[Span]:
+    """The passages of an answer to mark: what was searched, and what passes found."""
+    found = [span for finding in answer["findings"] for span in finding["spans"]]
+    return spans_of(searched, answer["answer"]) + found
 
 
 def _first_answer(answers: Sequence[Row]) -> str:

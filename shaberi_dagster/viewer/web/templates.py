@@ -70,7 +70,7 @@ def _environment() -> Environment:
         "minute": lambda time: f"{time:%Y-%m-%d %H:%M}" if time else NOTHING,
         "lines": lambda cell: [cell] if isinstance(cell, str) else list(cell),
     }
-    environment.globals |= {"rendered": texts.rendered, "marked": texts.marked, "difference": texts.difference}
+    environment.globals |= {name: getattr(texts, name) for name in ("rendered", "marked", "spans_of", "difference")}
     environment.tests |= {
         "heading": lambda block: isinstance(block, Heading),
         "sentences": lambda block: isinstance(block, Sentences),

@@ -53,6 +53,13 @@ def marked(text: str, spans: Sequence[Span]) -> list[Piece]:
     return [piece for piece in [*pieces, Piece(text[at:])] if piece.text]
 
 
+def spans_of(searched: str, text: str | None) -> list[Span]:
+    """Find the passages of a text that were searched for, upper and lower case alike."""
+    if not searched or not text:
+        return []
+    return [Span(*match.span(), "found") for match in re.finditer(re.escape(searched), text, re.IGNORECASE)]
+
+
 def difference(old: str, new: str) -> list[Piece]:
     """The new text in pieces, with what it has and the old one has not as `added`, and the opposite as `removed`.
 

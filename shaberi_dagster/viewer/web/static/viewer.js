@@ -18,11 +18,28 @@ function step(by) {
   rows[Math.min(Math.max(at + by, 0), rows.length - 1)]?.focus();
 }
 
+// A key that several tables have is of the table that one is in.
+function meant(key) {
+  const all = keyed().filter((one) => one.dataset.key === key);
+  const form = document.activeElement.closest("form");
+  return all.find((one) => form?.contains(one)) ?? all[0];
+}
+
+const rowBox = () => document.activeElement.closest("tr")?.querySelector("input[type=checkbox]");
+
+function showChosen() {
+  for (const place of document.querySelectorAll("[data-chosen]")) {
+    const chosen = [...place.closest("form").querySelectorAll("input[name=m]:checked")];
+    place.textContent = chosen.length ? `${chosen.length} chosen: ${chosen.map((one) => one.value).join(" · ")}` : "none chosen";
+  }
+}
+
 function help() {
   const dialog = document.querySelector("#keys");
   const list = dialog.querySelector("dl");
+  const first = new Map(keyed().reverse().map((one) => [one.dataset.key, one]));
   list.replaceChildren(
-    ...keyed().flatMap((one) => {
+    ...[...first.values()].reverse().flatMap((one) => {
       const key = document.createElement("dt");
       const meaning = document.createElement("dd");
       key.append(Object.assign(document.createElement("kbd"), { textContent: one.dataset.key }));
@@ -40,9 +57,10 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur();
     return;
   }
-  const found = keyed().find((one) => one.dataset.key === event.key);
+  const found = meant(event.key);
   if (event.key === "?") help();
   else if (found) follow(found);
+  else if (event.key === "x" && rowBox()) rowBox().click();
   else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
   else return;
   event.preventDefault();
@@ -53,7 +71,8 @@ document.addEventListener("click", (event) => {
   if (copies) {
     navigator.clipboard?.writeText(location.href).then(() => (copies.textContent = "copied"));
   }
-  const unfolds = event.target.closest("[data-unfold]");
+  if (event.target.closest("[data-help]")) help();
+  const unfolds = event.target.closest("[data-unfold]:not([href])"); // in a file, which has no other address
   if (unfolds) {
     const all = [...document.querySelectorAll(`details.${unfolds.dataset.unfold}`)];
     const open = !all.every((one) => one.open);
@@ -65,8 +84,14 @@ document.addEventListener("click", (event) => {
 
 const busy = (is) => document.body.classList.toggle("busy", is);
 document.addEventListener("submit", () => busy(true));
-window.addEventListener("pageshow", () => busy(false));
+window.addEventListener("pageshow", () => {
+  busy(false);
+  showChosen();
+  // The row that an address names is where walking goes on.
+  if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.querySelector("[data-row]")?.focus();
+});
 document.addEventListener("change", (event) => {
+  showChosen();
   if (event.target.closest("form[data-auto]")) event.target.form.requestSubmit();
 });
 
