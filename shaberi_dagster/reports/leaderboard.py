@@ -13,7 +13,7 @@ from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.scores import grouped
 from shaberi_dagster.reports.standings import Ranking, Standing, with_ties
 
-LINES = 50
+LINES = 30
 """Number of lines of a page."""
 _Lines = tuple[Ranking, Sequence[tuple[int, Standing]]]
 """A ranking, and the lines of it that are on a page, each with its rank."""
@@ -69,8 +69,8 @@ def read_leaderboard(
         chosen = [(ranking, [standing for _, standing in lines]) for ranking, lines in shown]
         done = with_ties(sums_reader(catalog, report, selection), chosen)
         shown = [
-            (ranking, [(rank, standing) for (rank, _), standing in zip(lines, standings, strict=True)])
-            for (ranking, lines), standings in zip(shown, done, strict=True)
+            (ranking, [(line.rank(place), line) for (place, _), line in zip(lines, compared, strict=True)])
+            for (ranking, lines), compared in zip(shown, done, strict=True)
         ]
     return Leaderboard(
         report,

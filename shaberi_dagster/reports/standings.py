@@ -73,6 +73,12 @@ class Standing(Counts):
         """The unweighted mean over benchmarks."""
         return fmean(self.by_benchmark.values())
 
+    def rank(self, place: int) -> int:
+        """Return the rank of a line by its place from 1; the first one where no difference from the best is shown."""
+        if self.tie is None:
+            return place
+        return 1 if self.tie.against_best in {"best", "tied"} else max(place, 2)
+
     @property
     def _judges(self) -> list[tuple[str, list[ScoreRow]]]:
         return sorted(grouped(self.rows, lambda row: row.judge))
@@ -95,11 +101,7 @@ class Ranking:
     @property
     def ranks(self) -> list[int]:
         """The place of each; 1 is shared by all of which no difference from the best is shown."""
-        states = [standing.tie.against_best if standing.tie else None for standing in self.standings]
-        return [
-            1 if state in {"best", "tied"} else place if state is None else max(place, 2)
-            for place, state in enumerate(states, start=1)
-        ]
+        return [standing.rank(place) for place, standing in enumerate(self.standings, start=1)]
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -113,7 +113,8 @@ def test_intervals_and_ties_of_very_many_runs_are_those_of_their_single_scores(s
 def test_many_models_stand_on_several_pages_each_line_with_its_interval(catalog, monkeypatch):
     monkeypatch.setattr(leaderboard, "LINES", 100)
     given = {
-        (f"m{number:03}", None, "tengu", "a"): [[9 - number / 50], [8 - number / 50], [9.0]] for number in range(205)
+        (f"m{number:03}", None, "tengu", "a"): [[9 - number / 50], [8 - number / 50], [9 - max(number - 2, 0) / 50]]
+        for number in range(205)
     }
     with catalog(given) as own:
         file = write_html(Source(own, Path()), about_lake(Source(own, Path()), FileRequest(n_questions=0)), NOW)
@@ -125,7 +126,8 @@ def test_many_models_stand_on_several_pages_each_line_with_its_interval(catalog,
         ]
 
     lines = [one for page in pages for _, own_lines in page.shown for one in own_lines]
-    assert [rank for rank, _ in lines] == list(range(1, 206))
+    assert [rank for rank, _ in lines] == [line.rank(place) for place, (_, line) in enumerate(lines, start=1)]
+    assert {line.tie.against_best: rank for rank, line in reversed(lines)} == {"best": 1, "tied": 1, "below": 16}
     assert [len(own_lines) for page in pages for _, own_lines in page.shown] == [100, 100, 5]
     assert [(rank, one.tie.p_value) for rank, one in lines if one.tie.against_best == "best"] == [(1, None)]
     assert all(one.tie.n_common == 3 for _, one in lines)
