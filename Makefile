@@ -6,6 +6,8 @@ MODEL ?= embedded/smollm2-135m
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Tests write thousands of small files, for which memory is faster than a disk; they take 0.3 GB of it.
 SCRATCH := $(if $(shell df -k /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000'),/dev/shm,$(or $(TMPDIR),/tmp))
+# The workers use the cores: threads of their own only wait for one another.
+ALONE := POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1
 MODEL_LOCK := shaberi_dagster/llm/embedded_model.lock
 COMPILE = $(BIN)/uv pip compile pyproject.toml --generate-hashes --universal --python-version 3.11 --no-header --quiet
 export UV_PYTHON_DOWNLOADS := never
@@ -60,13 +62,13 @@ imports: setup ## the direction of imports
 	$(BIN)/lint-imports
 
 pytest: setup ## the tests but those of make long (ARGS="-m unit" for some)
-	TMPDIR=$(SCRATCH) POLARS_MAX_THREADS=1 $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not long" $(ARGS)
+	TMPDIR=$(SCRATCH) $(ALONE) $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not long" $(ARGS)
 
 long: setup ## the tests of browsers, clusters, processes that meet or are killed, long sessions; CI runs them, too
-	TMPDIR=$(SCRATCH) $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m long $(ARGS)
+	TMPDIR=$(SCRATCH) $(ALONE) $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m long $(ARGS)
 
 acceptance: setup ## kills, faults, hostile texts and simulations in full size, before work is called done
-	SHABERI_ACCEPTANCE=1 $(BIN)/pytest --numprocesses auto --dist worksteal --timeout 3600 -m acceptance $(ARGS)
+	SHABERI_ACCEPTANCE=1 $(ALONE) $(BIN)/pytest --numprocesses auto --dist worksteal --timeout 3600 -m acceptance $(ARGS)
 
 format: setup ## let ruff mend style and formatting
 	$(BIN)/ruff check --fix
