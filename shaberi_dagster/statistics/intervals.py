@@ -82,7 +82,7 @@ def margin_of_error(sd: float | None, n: int) -> float | None:
     """
     if sd is None or n < 2:  # noqa: PLR2004
         return None
-    return _t_quantile(n - 1, CONFIDENCE) * sd / math.sqrt(n)
+    return t_quantile(n - 1, CONFIDENCE) * sd / math.sqrt(n)
 
 
 def mean_interval(
@@ -162,7 +162,7 @@ def interval_of_sums(
     # Scores outside of the scale are counted as given.
     ends = min(bounds[0], sums.least), max(bounds[1], sums.most)
     variance = _bounded_variance(sums.mean, standard_error, n, ends, confidence)
-    interval = _bounded_interval(sums.mean, variance, n, ends, _t_quantile(n - 1, confidence))
+    interval = _bounded_interval(sums.mean, variance, n, ends, t_quantile(n - 1, confidence))
     return Estimate(sums.mean, interval, n, standard_error, n - 1, ends)
 
 
@@ -192,7 +192,7 @@ def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDE
     ends = fmean(low for low, _ in scales), fmean(high for _, high in scales)
     # As many questions as if each spread over its whole scale.
     least_n = k**2 / math.fsum(1 / estimate.n for estimate in estimates)
-    t = _t_quantile(degrees_of_freedom, confidence)
+    t = t_quantile(degrees_of_freedom, confidence)
     interval = _bounded_interval(value, math.fsum(variances), least_n, ends, t)
     return Estimate(value, interval, n, standard_error, degrees_of_freedom, ends)
 
@@ -267,7 +267,7 @@ def _bounded_variance(
     width = high - low
     if not width:
         return 0.0
-    t = _t_quantile(n - 1, confidence)
+    t = t_quantile(n - 1, confidence)
     centre = ((mean - low) / width + t * t / (2 * n)) / (1 + t * t / n)
     return ((n - 1) * standard_error**2 + width**2 * centre * (1 - centre) / n) / n
 
@@ -292,13 +292,13 @@ def _wilson(share: float, n: float, z: float) -> Interval:
 
 
 def _t_estimate(value: float, standard_error: float, n: int, degrees_of_freedom: float, confidence: float) -> Estimate:
-    margin = _t_quantile(degrees_of_freedom, confidence) * standard_error
+    margin = t_quantile(degrees_of_freedom, confidence) * standard_error
     return Estimate(value, Interval(value - margin, value + margin), n, standard_error, degrees_of_freedom)
 
 
 @lru_cache(maxsize=1024)
-def _t_quantile(degrees_of_freedom: float, confidence: float) -> float:
-    """The upper end of the middle `confidence` of Student's t.
+def t_quantile(degrees_of_freedom: float, confidence: float) -> float:
+    """The upper end of the middle `confidence` of Student's t; SciPy's takes a quarter of a second to load.
 
     Newton's method from the normal quantile: the distribution function is concave right of zero and the quantile is
     above the normal one, so that it is approached from below, never overshot.
