@@ -90,7 +90,6 @@ def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) 
     connection.execute(f"set temp_directory = {quoted(str(_spill_folder(folder)))}")
     connection.execute(f"set allowed_directories = [{quoted(str(folder) + os.sep)}]")
     connection.execute("set parquet_metadata_cache = true")  # files never change, and questions are often asked again
-    connection.execute("set enable_progress_bar = false")  # nobody asked for lines of it in a log
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
     return connection

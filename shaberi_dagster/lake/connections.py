@@ -33,6 +33,7 @@ _numbers = count()
 def connected(database: str = ":memory:", config: dict[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
     """A connection that `interrupt_statements` knows, to a new instance, which takes 15 ms whatever its settings."""
     connection = duckdb.connect(database, config=config or {})
+    connection.execute("set enable_progress_bar = false")  # it writes on stdout, where results go
     _connections[:] = [*(known for known in _connections if known() is not None), ref(connection)]
     return connection
 

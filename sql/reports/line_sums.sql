@@ -19,8 +19,8 @@ categories as (
 ),
 given as (
     select
-        line, run_id, judge, benchmark, n_planned, minimum, question_id as question,
-        coalesce(category, '') as category,
+        line, run_id, judge, benchmark, n_planned, minimum, hash(question_id) as question,
+        hash(coalesce(category, '')) as category,
         coalesce(
             case when $null_policy = 'legacy' or out_of_scale is not true then score end,
             case when $null_policy = 'zero' then minimum end
@@ -35,7 +35,7 @@ given as (
 ),
 -- A planned sample without a row is a missing score as well; of which question it is does not matter.
 without_row as (
-    select line, judge, benchmark, unnest(range(n_planned - count(*)))::varchar as question, null as category,
+    select line, judge, benchmark, hash(unnest(range(n_planned - count(*)))) as question, null as category,
         minimum as score
     from given
     where $null_policy = 'zero'
@@ -55,7 +55,7 @@ sizes as (
 by_cluster as (
     select
         line, benchmark, n_categories,
-        case when n_categories >= $fewest_categories then coalesce(category, '') else question end as cluster,
+        case when n_categories >= $fewest_categories then coalesce(category, hash('')) else question end as cluster,
         sum(score) as total, count(*) as n, min(score) as least, max(score) as most
     from asked
     join sizes using (line, benchmark)
@@ -72,7 +72,7 @@ lists as (
     from (
         select
             line, benchmark, judge,
-            list(hash(question) order by question) as questions,
+            list(question order by question) as questions,
             list(score order by question) as scores
         from asked
         where $with_questions

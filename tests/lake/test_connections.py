@@ -179,6 +179,12 @@ def test_memory_of_commands_goes_back_in_the_end() -> None:
     assert kept < 20
 
 
+def test_long_statements_write_nothing_between_results() -> None:
+    setting = "select current_setting('enable_progress_bar')"
+    with connected() as own, attached() as other:
+        assert [connection.execute(setting).fetchone() for connection in (own, other)] == [(False,), (False,)]
+
+
 def test_an_instance_of_its_own_is_locked_by_itself() -> None:
     with connected() as own, attached() as other:
         own.execute("set enable_external_access = false; set lock_configuration = true")
