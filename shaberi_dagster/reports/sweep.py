@@ -178,7 +178,8 @@ def _verdict(sweep: SweepReport, ranking: Ranking) -> str:
         return "Which setting is cheapest is not known."
     amount = f"{cheapest.amount:.4f} USD" if cheapest.by == "USD" else f"{cheapest.amount:,.0f} {cheapest.by}"
     (tie,) = (line.tie for line in chosen if (line.model, line.tag) == (cheapest.model, cheapest.tag))
-    reach = f", and may be up to {-tie.interval.lower:.2f} worse" if tie and tie.interval else ""
+    lower = tie.interval.lower if tie and tie.interval else 0
+    reach = f", and may be up to {-lower:.2f} worse" if lower < 0 else ""
     return (
         f"Cheapest setting that is not shown to be worse than the best: {cheapest.tag} ({amount}{reach}); "
         f"{len(chosen)} of {len(ranking.standings)} are not shown to be worse."
