@@ -37,13 +37,15 @@ def test_settings_of_a_sweep_are_decided_between_and_a_full_evaluation_pays_only
         assert _efforts(mock) == asked
         full = run(*decide, "--sweep", "reasoning_effort=low,high").succeeded()
         (command,) = re.findall(r"run-evals .*?(?= This is about)", " ".join(full.out.split()))
-        run(*shlex.split(command)).succeeded()
+        completed = run(*shlex.split(command)).succeeded()
         whole = _efforts(mock)
 
     assert json.loads(decided.out)["decision_id"] == json.loads(again.out)["decision_id"]
     assert "m@@default-high is better" in full.out
     assert set(asked) == {"low", "high"}
     assert whole == {"low": 10, "high": 10}
+    # Whoever paid for its answers, they are as long as they are.
+    assert re.search(r"worse than the best: default-high \([0-9]+ completion tokens", " ".join(completed.out.split()))
     assert "settings of one model" in too_few.complaint
 
 
