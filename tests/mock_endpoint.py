@@ -112,6 +112,8 @@ class MockEndpoint:
         """The routes."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/messages", self._other_form)
+        app.router.add_post("/v1/responses", self._other_form)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/stats", self._show_stats)
         app.router.add_get("/api/ps", self._loaded)
@@ -164,6 +166,22 @@ class MockEndpoint:
         finally:
             self._in_flight -= 1
             self._lanes[lane] -= 1
+
+    async def _other_form(self, request: web.Request) -> web.Response:
+        """A reply in Anthropic's form, or in that of OpenAI's responses, without any of the faults."""
+        body = await request.json()
+        messages = body.get("messages") or body.get("input")
+        if not messages:
+            return web.json_response({"error": {"message": "no messages"}}, status=400)
+        self.bodies.append(body)
+        self.headers.append(dict(request.headers))
+        self._counts["requests"] += 1
+        parts = [{"type": "text", "text": self._scripted({**body, "messages": messages}, self._counts["requests"] - 1)}]
+        usage = {"input_tokens": 9, "output_tokens": 9}
+        if request.path.endswith("/messages"):
+            return web.json_response({"content": parts, "stop_reason": "end_turn", "usage": usage})
+        output = [{"type": "message", "content": [part | {"type": "output_text"} for part in parts]}]
+        return web.json_response({"status": "completed", "output": output, "usage": usage})
 
     def _refusal(self, request: web.Request) -> web.Response | None:
         sent = request.headers.get("Authorization", "")

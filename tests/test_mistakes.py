@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from shaberi_dagster.cli import interrupts
+from shaberi_dagster.llm.endpoints import resolve_endpoint, served_name
 from tests.commands import run
 from tests.mock_endpoint import running_mock
 
@@ -44,6 +45,31 @@ def test_a_mistake_is_one_line_before_anything_is_asked(arguments: list[str], sa
 
         assert mock.stats()["requests"] == 0
     assert said in complaint
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["quick-eval", "--model", "m", "--question-timeout", "300"], "--call-deadline SECONDS bounds each call"),
+        (["quick-eval", "--model", "m", "--no-cache"], "--fresh uses no reply that another run has paid for"),
+        (["quick-eval", "--model", "m", "--no-parallel"], "--concurrency 1 makes one call at a time"),
+        (["shaberi", "regenerate-baseline"], "`shaberi baseline promote NAME --model MODEL`"),
+        (
+            ["quick-eval", "--model", "openai:gpt-4o", "--datasets", "gpqa", "--questions", "Idavidrein/gpqa"],
+            "or an existing folder, which has a file gpqa.jsonl, .json, .parquet or .csv",
+        ),
+    ],
+)
+def test_what_another_program_called_otherwise_names_its_successor(command: list[str], said: str) -> None:
+    done = run(*command)
+    assert done.code == 2
+    assert said in done.complaint
+
+
+def test_google_stands_before_geminis_models_as_well() -> None:
+    endpoint = resolve_endpoint("google:gemini-2.5-flash-lite")
+    assert (endpoint.name, endpoint.api_key_variable) == ("gemini", "GEMINI_API_KEY")
+    assert served_name("google:gemini-2.5-flash-lite", endpoint.base_url) == "gemini-2.5-flash-lite"
 
 
 @pytest.mark.parametrize(

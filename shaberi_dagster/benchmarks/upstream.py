@@ -10,6 +10,7 @@ from shaberi_dagster.benchmarks.choices import LETTERS, Choices
 
 Row = Mapping[str, Any]
 
+_GPQA_OPTIONS = ("Correct Answer", *(f"Incorrect Answer {number}" for number in (1, 2, 3)))
 _INSTRUCTION = "Respond with the single best option letter."
 _GSM8K_ANSWER = re.compile(r"####\s*([-+]?\d[\d,]*(?:\.\d+)?)")
 _BOXED_LETTER = re.compile(r"\\boxed\{\s*\(?([A-D])\)?\s*\}")
@@ -72,7 +73,13 @@ def truthfulqa(row: Row) -> Asked:
 
 
 def gpqa(row: Row) -> Asked:
-    r"""The options stand in the problem, each after its letter (`(A)` to `(D)`), before how to write `\boxed{}`."""
+    r"""The options stand in the problem, each after its letter (`(A)` to `(D)`), before how to write `\boxed{}`.
+
+    Rows of the first source, Idavidrein/gpqa (gated), have them in columns of their own, the right one first.
+    """
+    if "Correct Answer" in row:
+        options = tuple(text(row, name).strip() for name in _GPQA_OPTIONS)
+        return Asked(listed(text(row, "Question"), options, 0), category=optional_text(row, "High-level domain"))
     problem = text(row, "problem")
     right = _BOXED_LETTER.search(text(row, "solution"))
     if right is None:

@@ -26,6 +26,14 @@ _ORDER = (UNFORESEEN, INTERRUPTED, USAGE, GATE_FAILED, FAILED_PARTS, INCONCLUSIV
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 _DEBUG_FLAG = "--debug"
 _SOON_SECONDS = 0.01
+_SUCCESSORS = {
+    "--question-timeout": "--call-deadline SECONDS bounds each call",
+    "--no-cache": "--fresh uses no reply that another run has paid for",
+    "--no-parallel": "--concurrency 1 makes one call at a time",
+    "regenerate-baseline": "`shaberi baseline promote NAME --model MODEL` names what a run got right",
+    "eval:regenerate-baseline": "`shaberi baseline promote NAME --model MODEL` names what a run got right",
+}
+"""What does now what options and commands of the ensemble evaluation's own program did."""
 
 
 def _show_version(value: bool) -> None:
@@ -138,6 +146,9 @@ def _usage_error(error: BaseException) -> int:
     if callable(format_message):
         text, context = str(format_message()), getattr(error, "ctx", None)
         hint = f" ({context.command_path} --help lists what there is)" if context else ""
+        words = (word.partition("=")[0] for word in sys.argv[1:])
+        if successor := next(filter(None, map(_SUCCESSORS.get, words)), None):
+            text, hint = text.partition(" (Possible")[0].partition(" Did you")[0], f": {successor}"
         print(text if "\n" in text else f"error: {text.rstrip('.')}{hint}", file=sys.stderr)  # noqa: T201
         return USAGE
     if damage := _damage_behind(error):

@@ -34,6 +34,7 @@ EPILOG = """Examples:
   shaberi decide gpt-4.1-mini gpt-4.1-nano gpt-5-mini --judge gpt-5.1 --benchmark tengu,elyza --max-cost 2
   shaberi decide my-model my-model@@july --judge gpt-5.1 --dry-run
   shaberi decide my-model --benchmark gsm8k --samples 5 --strategy single --strategy majority
+  shaberi decide gpt-5.1 --judge gpt-5.1 --sweep reasoning_effort=low,medium,high
 
 Asked are the questions that the judge's history in this lake finds most telling, in rounds, until the models are told
 apart or are equal within the margin; a model whose scores are in the lake is not asked again. It speaks of these

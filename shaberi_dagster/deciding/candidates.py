@@ -2,7 +2,7 @@
 
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,6 +32,10 @@ PARTIAL_TAG = "decide-"
 """Beginning of the tags of runs that have only what decisions asked."""
 _MARGIN = 0.02  # of the highest score, as `compare` has it
 _FEWEST = 2
+_TOO_FEW = (
+    "a decision is between two or more: name more models, more than one --strategy, or settings of one model "
+    "(--sweep reasoning_effort=low,high)"
+)
 
 
 @dataclass(frozen=True)
@@ -178,10 +182,21 @@ def find_candidates(request: DecisionRequest, workspace: Workspace) -> list[Cont
     """
     names = list(dict.fromkeys(request.candidates))
     strategies: Sequence[str | None] = list(dict.fromkeys(request.strategies or ())) or [None]
-    if len(names) * len(strategies) < _FEWEST:
-        raise ConfigurationError("a decision is between two or more: name more models, or more than one --strategy")
-    specs = [_full_spec(name, request, workspace) for name in names]
+    if request.sweep:
+        specs = [spec for name in names for spec in _swept_specs(name, request, request.sweep, workspace)]
+    else:
+        if len(names) * len(strategies) < _FEWEST:
+            raise ConfigurationError(_TOO_FEW)
+        specs = [_full_spec(name, request, workspace) for name in names]
+    if len(specs) * len(strategies) < _FEWEST:
+        raise ConfigurationError(_TOO_FEW)
     return [Contender(spec, strategy) for spec in specs for strategy in strategies]
+
+
+def _swept_specs(name: str, request: DecisionRequest, sweep: Sequence[str], workspace: Workspace) -> Iterator[RunSpec]:
+    """Yield the evaluation of each setting, as it is stored or as it would be."""
+    for asked in request.run_request(*request.swept_run(name)).swept(sweep):
+        yield plan_run(asked, workspace)
 
 
 def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> RunSpec:

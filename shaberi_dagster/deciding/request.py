@@ -14,7 +14,7 @@ class DecisionRequest(Frozen):
 
     candidates: Annotated[
         list[str],
-        Field(description="Two or more, or MODEL@@TAG for runs that are there"),
+        Field(description="Two or more (of --sweep one will do), or MODEL@@TAG for runs that are there"),
         Option("what", metavar="MODEL", is_argument=True, repeated=True),
     ]
     judge_models: Annotated[
@@ -29,6 +29,11 @@ class DecisionRequest(Frozen):
     ] = None
     tag: Annotated[
         str | None, Field(description="Tag of the runs of which this asks a part"), Option("what", known="runs")
+    ] = None
+    sweep: Annotated[
+        list[str] | None,
+        Field(description="Each value of a setting is a candidate, as of `run-evals --sweep`"),
+        Option("what", metavar="NAME=VALUE,VALUE", repeated=True),
     ] = None
     questions: Questions = None
     limit: Limit = None
@@ -63,6 +68,11 @@ class DecisionRequest(Frozen):
         Field(ge=0, description="Rotates the order; default: it follows from what is decided"),
         Option("advanced"),
     ] = None
+
+    def swept_run(self, name: str) -> tuple[str, str]:
+        """Return the model of a candidate, and the tag to which a sweep adds its values."""
+        model, _, tag = name.rpartition("@@")
+        return (model, tag) if model else (name, self.tag or "default")
 
     def run_request(self, model: str, tag: str) -> RunRequest:
         """Return the request of the evaluation of which a decision about a model asks a part."""

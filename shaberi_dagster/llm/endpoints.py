@@ -83,6 +83,7 @@ class _Entry(Frozen):
         api_key: Environment variable with the key.
         key_required: Whether a call without the key is refused.
         headers: Other headers and the environment variables that they are read from, sent when set.
+        also: Other names that can stand before a model's, as `google:gemini-2.5-flash` for `gemini:…`.
         models: Patterns of the names of models that it serves.
         not_models: Patterns of names that it does not serve although they match.
         default_max_tokens: Most completion tokens where neither the run nor the user says otherwise.
@@ -98,6 +99,7 @@ class _Entry(Frozen):
     api_key: str | None = None
     key_required: bool = True
     headers: dict[str, str] = Field(default_factory=dict)
+    also: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     not_models: tuple[str, ...] = ()
     default_max_tokens: int | None = None
@@ -177,22 +179,24 @@ def loaded_url(base_url: str) -> str | None:
     return path and urljoin(base_url, path)
 
 
-def _prefixes() -> list[str]:
-    """List the names that can stand before a model's."""
-    return [name for name, entry in _in_order() if entry.base_url and name != _EMBEDDED]
+def _prefixes() -> dict[str, str]:
+    """Map the names that can stand before a model's to their endpoints."""
+    named = [(name, entry.also) for name, entry in _in_order() if entry.base_url and name != _EMBEDDED]
+    return {other: name for name, also in named for other in also} | {name: name for name, _ in named}
 
 
 def _named(model: str) -> str | None:
     """Return the endpoint that stands before a model's name; None where none does (`llama3:8b`)."""
     prefix, colon, name = model.partition(":")
-    return prefix if colon and name and prefix in _prefixes() else None
+    return _prefixes().get(prefix) if colon and name else None
 
 
 @cache
 def served_name(model: str, base_url: str) -> str:
     """Return the name of a model at its server: without the name of the endpoint that led to this address."""
     prefix, _, name = model.partition(":")
-    return name if name and prefix in ENDPOINTS and ENDPOINTS[prefix].base_url == base_url else model
+    entry = ENDPOINTS.get(_prefixes().get(prefix, prefix))
+    return name if name and entry and entry.base_url == base_url else model
 
 
 def endpoint_name(base_url: str) -> str:

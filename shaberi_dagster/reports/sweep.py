@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 
@@ -38,7 +37,7 @@ class SettingCost:
     Attributes:
         completion_tokens: All that were paid for as completion.
         reasoning_tokens: Those of them that were thinking.
-        usd: US dollars.
+        usd: US dollars; not known where another run has paid for a part.
         seconds: Mean duration of an answer.
     """
 
@@ -69,23 +68,23 @@ def read_sweep(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) ->
     """
     report = read_scores(catalog, selection)
     run_ids = {(row.model, row.run_tag): row.run_id for row in report.rows}
-    seconds = {row["run_id"]: row["seconds"] for row in fetch(catalog, "answer_seconds", run_ids=[*run_ids.values()])}
+    amounts = {row["run_id"]: row for row in fetch(catalog, "answer_amounts", run_ids=[*run_ids.values()])}
     costs = {
-        key: _cost([row for row in report.tokens if (row["model"], row["run_tag"]) == key], seconds.get(run_id))
+        key: _cost([row for row in report.tokens if (row["model"], row["run_tag"]) == key], amounts.get(run_id, {}))
         for key, run_id in run_ids.items()
     }
     return SweepReport(report.rankings, costs)
 
 
-def _cost(rows: Sequence[Mapping[str, Any]], seconds: float | None) -> SettingCost:
-    answers = [row for row in rows if row["stage"] == "answers"]
-
-    def summed(name: str) -> Any:
-        values = [row[name] for row in answers]
-        return None if not values or None in values else sum(values)
-
-    usd = summed("cost_usd") if all(not row["calls_without_price"] for row in answers) else None
-    return SettingCost(summed("completion_tokens"), summed("reasoning_tokens"), usd, seconds)
+def _cost(calls: Sequence[Row], answers: Row) -> SettingCost:
+    paid = [row for row in calls if row["stage"] == "answers"]
+    # What another run has paid for is in no sum of this one.
+    is_whole = bool(answers) and sum(row["calls"] for row in paid) >= answers["answers"]
+    is_known = is_whole and not any(row["calls_without_price"] or row["cost_usd"] is None for row in paid)
+    names = ("completion_tokens", "reasoning_tokens", "seconds")
+    return SettingCost(
+        **{name: answers.get(name) for name in names}, usd=sum(row["cost_usd"] for row in paid) if is_known else None
+    )
 
 
 def sweep_result(sweep: SweepReport) -> Result:
@@ -178,7 +177,8 @@ def _verdict(sweep: SweepReport, ranking: Ranking) -> str:
         return "Which setting is cheapest is not known."
     amount = f"{cheapest.amount:.4f} USD" if cheapest.by == "USD" else f"{cheapest.amount:,.0f} {cheapest.by}"
     (tie,) = (line.tie for line in chosen if (line.model, line.tag) == (cheapest.model, cheapest.tag))
-    reach = f", and may be up to {-tie.interval.lower:.2f} worse" if tie and tie.interval else ""
+    lower = tie.interval.lower if tie and tie.interval else 0
+    reach = f", and may be up to {-lower:.2f} worse" if lower < 0 else ""
     return (
         f"Cheapest setting that is not shown to be worse than the best: {cheapest.tag} ({amount}{reach}); "
         f"{len(chosen)} of {len(ranking.standings)} are not shown to be worse."

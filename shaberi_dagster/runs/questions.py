@@ -87,7 +87,10 @@ def _load(benchmark: Benchmark, source: str, set_name: str | None, revision: str
         return load_question_set(benchmark, kind, set_name=set_name, revision=revision)
     folder = Path(place if kind == "folder" else source)
     if not folder.is_dir():
-        raise ConfigurationError(f"question source {source!r} must be starter, hub or an existing folder")
+        raise ConfigurationError(
+            f"question source {source!r} must be starter, hub or an existing folder, which has a file "
+            f"{benchmark.name}.jsonl, .json, .parquet or .csv"
+        )
     return load_question_set(benchmark, "folder", folder, set_name)
 
 

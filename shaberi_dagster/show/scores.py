@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shaberi_dagster.reports.declared.cost import TOKENS, cost_line
+from shaberi_dagster.reports.declared.cost import TOKENS, cost_line, stage_totals
 from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, Table
 from shaberi_dagster.reports.requests import DEFAULT_VIEW, ScoreView
 from shaberi_dagster.reports.score_report import ScoreReport
@@ -56,6 +56,9 @@ class ScoreDocument(Document):
         if report.tokens:
             line = Sentences([cost_line(report.tokens)], "note")
             yield TOKENS.of(report.tokens, brief=True) if view.cost else line
+            if view.cost and len({row["benchmark"] for row in report.tokens}) > 1:
+                yield Heading("By stage")
+                yield stage_totals(report.tokens)
 
     def _everything(self) -> Iterator[Block]:
         report = self.report

@@ -66,6 +66,16 @@ def test_gpqa_has_its_options_in_the_problem():
     )
 
 
+def test_gpqas_first_source_has_its_options_in_columns():
+    wrong = {f"Incorrect Answer {number}": f" {number}\n" for number in (1, 2, 3)}
+    row = {"Question": "What?", "Correct Answer": "4\n", "High-level domain": "Physics", "Subdomain": "Optics", **wrong}
+    asked = upstream.gpqa(row)
+    assert (asked.question.options, right_option(asked.question)) == (("4", "1", "2", "3"), "4")
+    assert asked.category == "Physics"
+    with pytest.raises(upstream.UpstreamRowError, match="Incorrect Answer 2"):
+        upstream.gpqa(row | {"Incorrect Answer 2": None})
+
+
 def test_gpqa_may_end_with_its_last_option():
     problem = "What?\n(A) 1\n(B) 2\n(C) 3\n(D) 4"
     choices = upstream.gpqa({"problem": problem, "solution": r"\boxed{D}"}).question

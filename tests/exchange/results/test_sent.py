@@ -7,9 +7,10 @@ import pytest
 from shaberi_dagster.exchange.results.results_tree import export_run
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.llm.client import ChatClient
-from shaberi_dagster.llm.endpoints import ENDPOINTS, _rule
+from shaberi_dagster.llm.endpoints import ENDPOINTS, _rule, provider_of
 from shaberi_dagster.llm.engine import Engine
-from shaberi_dagster.llm.providers.registry import DEFAULT_PROVIDER
+from shaberi_dagster.llm.providers.registry import PROVIDERS
+from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.reports.score_settings import differences, read_settings
 from shaberi_dagster.runs.stored import store_run
 from tests.example_runs import ask, materialized, stored_run
@@ -29,14 +30,15 @@ _ASKED_OF_JUDGES = {"temperature": 0.3, "max_tokens": 88}
 
 @pytest.fixture
 def _everything_goes_to_the_mock(mock, monkeypatch, workspace):
-    there = ChatClient(mock.base_url)
+    there = {name: ChatClient(mock.base_url, provider=PROVIDERS.use(name)()) for name in PROVIDERS}
 
-    async def client(*_: Any) -> ChatClient:
-        return there
+    async def client(_: Engine, endpoint: Endpoint, __: str) -> ChatClient:
+        return there[provider_of(endpoint).name]
 
     monkeypatch.setattr(Engine, "_client", client)
     yield
-    workspace.engine_thread().run(there.close())
+    for one in there.values():
+        workspace.engine_thread().run(one.close())
 
 
 def _run(workspace: Any, mock: Any, tmp_path: Any, model: str, endpoint: str, **values: Any) -> tuple[Any, Any]:
@@ -54,26 +56,22 @@ def _run(workspace: Any, mock: Any, tmp_path: Any, model: str, endpoint: str, **
 
 
 def _received(body: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-    known = {"max_tokens": body.get("max_completion_tokens")} | body
+    limits = (body.get(name) for name in ("max_completion_tokens", "max_output_tokens"))
+    known = {"max_tokens": next(filter(None, limits), None)} | body
     return {name: known.get(name) for name in asked}
 
 
 @pytest.mark.usefixtures("_everything_goes_to_the_mock")
 @pytest.mark.parametrize(
     ("endpoint", "model"),
-    [
-        (endpoint, model)
-        for endpoint, entry in ENDPOINTS.items()
-        if entry.provider == DEFAULT_PROVIDER  # the form that the mock takes
-        for model in _MODELS.get(endpoint, (f"{endpoint}:a/model",))
-    ],
+    [(endpoint, model) for endpoint in ENDPOINTS for model in _MODELS.get(endpoint, (f"{endpoint}:a/model",))],
 )
 def test_the_record_of_a_run_is_what_each_endpoint_received(endpoint, model, workspace, mock, tmp_path):
     request = _ASKED | {f"judge_{name}": value for name, value in _ASKED_OF_JUDGES.items()}
     row, manifest = _run(workspace, mock, tmp_path, model, endpoint, benchmarks=["tengu", "gsm8k"], **request)
 
-    judging = [body for body in mock.bodies if "FINAL SCORE" in str(body["messages"])]
-    answering = [body for body in mock.bodies if body not in judging and "response_format" not in body]
+    judging = [body for body in mock.bodies if "FINAL SCORE" in str(body)]
+    answering = [body for body in mock.bodies if body not in judging and not {"response_format", "text"} & body.keys()]
     answers = {tuple(_received(body, _ASKED).items()) for body in answering[:4]}
     judgements = {tuple(_received(body, _ASKED_OF_JUDGES).items()) for body in judging}
     assert len(judging) >= 2
