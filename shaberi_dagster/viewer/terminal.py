@@ -15,7 +15,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.screen import Screen
-from textual.widgets import DataTable, Footer, Input, Static
+from textual.widgets import DataTable, Footer, HelpPanel, Input, Static
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.figures import decimals
@@ -310,6 +310,7 @@ class Inspector(App[None]):
     """
 
     ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "toggle_keys", "keys")]
     CSS = "#state { height: 1; } Input { height: 3; } DataTable { height: 1fr; }"
 
     def __init__(
@@ -330,6 +331,13 @@ class Inspector(App[None]):
         self.push_screen(RunsScreen(self._runs, self._chosen))
         if self._at_once:
             self.push_screen(QuestionsScreen(self._runs, self._chosen))
+
+    def action_toggle_keys(self) -> None:
+        """Show the keys of the screen beside it, or hide them."""
+        if self.screen.query(HelpPanel):
+            self.action_hide_help_panel()
+        else:
+            self.action_show_help_panel()
 
 
 def _app(screen: Screen[None]) -> Inspector:

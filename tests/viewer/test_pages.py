@@ -360,6 +360,7 @@ def test_each_page_opens(path, site):
         ("/compare?m=best", "choose two models or more"),
         ("/run?run=none", "the lake has no run"),
         ("/search?q=x", "two characters or more"),
+        ("/search?q=" + quote("回答" * 30_000), "search for at most 1,000 characters, not 60,000"),
         ("/call?hash=0", "no such call"),
         ("/prompt?hash=0", "does not have the text of this prompt"),
         ("/nowhere", "no such page"),

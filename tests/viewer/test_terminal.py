@@ -3,7 +3,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import DataTable, Input, Static
+from textual.widgets import DataTable, HelpPanel, Input, Static
 
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.inspection import PAGE, Filter, read_runs
@@ -160,5 +160,31 @@ def test_failures_orders_references_and_judges_texts_have_a_key(drive):
         assert "9匹" in texts(pilot)
         await pilot.press("y")
         assert "betaの答え9" in pilot.app.clipboard
+
+    drive(acts)
+
+
+def test_a_filter_finds_what_a_row_shows(drive):
+    async def acts(pilot):
+        await both(pilot)
+        for words, n in (("tengu@230 22", 11), ("敬語", 23)):
+            await pilot.press("slash")
+            pilot.app.screen.query_one(Input).value = words
+            await pilot.press("enter")
+            await pilot.pause()
+            assert len(rows(pilot)) == n
+
+    drive(acts)
+
+
+def test_the_keys_of_every_screen_are_a_key_away(drive):
+    async def acts(pilot):
+        for key in ("enter", "enter", "question_mark"):
+            await pilot.pause()
+            await pilot.press("question_mark")
+            assert pilot.app.screen.query(HelpPanel)
+            await pilot.press("question_mark")
+            assert not pilot.app.screen.query(HelpPanel)
+            await pilot.press(key)
 
     drive(acts)
