@@ -107,7 +107,7 @@ def test_from_the_leaderboard_two_clicks_lead_to_the_answers_and_back(browser, s
     expect(page.get_by_text("judge-a says of best")).to_be_visible()
     page.go_back()
     expect(page.get_by_role("heading", name="Questions of best · second")).to_be_visible()
-    page.get_by_role("link", name="is the difference real?").click()
+    page.get_by_role("link", name="compare").click()
     expect(page.get_by_role("cell", name="too few").or_(page.get_by_text("no difference shown")).first).to_be_visible()
     assert page.wrongs == []
 

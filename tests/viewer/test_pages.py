@@ -151,7 +151,7 @@ def test_a_model_alone_is_chosen_and_compared_with_nobody(site):
     page = site.get("/?model=best").text
     assert re.findall(r'name="m" value="([^"]*)"[^>]*( checked)', page) == [("best@@legacy-tree", " checked")]
     assert "questions of the chosen models" in page
-    assert [words in page for words in ("against #1", "is the difference real?")] == [False, False]
+    assert [words in page for words in ("against #1", "compare the chosen models")] == [False, False]
 
 
 @pytest.mark.parametrize("name", ["a__b@@legacy-tree", "a%5F%5Fb@@legacy-tree", "a%255F%255Fb@@legacy-tree"])
@@ -172,8 +172,8 @@ def test_what_imported_runs_cost_is_not_said(site):
     run, cost = site.get("/run?run=best@@legacy-tree").text, site.get("/cost").text
     assert "history of the model" in run
     assert "$" not in run
-    assert "no call was made here" in cost
-    assert "in 0 calls" not in cost
+    assert "imported runs do not record their cost" in cost
+    assert "for 0 calls" not in cost
 
 
 @pytest.mark.parametrize(
