@@ -357,6 +357,7 @@ def test_each_page_opens(path, site):
         ("/questions?m=nobody", "no scores of model &#39;nobody&#39;"),
         ("/questions?m=best&sort=size", "sort must be one of"),
         ("/questions?m=best&page=x", "page must be a number"),
+        ("/question?set=tengu&position=1&m=best&sort=A", "question set"),
         ("/compare?m=best", "choose two models or more"),
         ("/run?run=none", "the lake has no run"),
         ("/search?q=x", "two characters or more"),
@@ -462,6 +463,11 @@ def test_side_by_side_says_which_judges_scored_all_models(site):
     assert "the mean of the judge that scores all of these models here: judge-b." in both
     assert len(re.findall(r"<b>judge-a</b>[^/]*</?[^/]*/span>\s*<span class=\"faint\">not shared", both)) == 2
     assert "not shared" not in alone
+
+
+@pytest.mark.parametrize("odd", ["flag=nice", "of=none&sort=A", "sort=A&category=none", "q=%2B(", "open=all&view=none"])
+def test_a_question_opens_whatever_its_list_is_said_to_be(odd, site):
+    assert site.get(f"/question?set={the_set(site)}&position=2&m=best&{odd}").status == 200
 
 
 def test_what_is_unfolded_stays_so_from_question_to_question(site):
