@@ -56,7 +56,7 @@ def _(alt, lake, mo, rounded):
         alt.Chart(leniency)
         .mark_bar()
         .encode(
-            x=alt.X("mean_difference:Q", title="leniency: its scores less those of other judges of the same answers"),
+            x=alt.X("mean_difference:Q", title="leniency: mean difference from all judges of the same answers"),
             y=alt.Y("judge:N", title=None), row=alt.Row("benchmark:N", title=None),
             tooltip=["judge", "benchmark", "mean_difference", "sd", "n_answers"],
         )

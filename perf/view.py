@@ -7,6 +7,7 @@ Chromium takes to draw it from the disk.
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -99,9 +100,9 @@ def _drawn(file: Path, browser: str) -> float:
 @contextmanager
 def _served(warehouse: Path) -> Iterator[str]:
     """The address of the viewer, as soon as it says it."""
-    code = "from shaberi_dagster.cli.shaberi import main; main()"
-    command = [sys.executable, "-c", code, "view", "--no-open", "--port", "0"]
-    with subprocess.Popen(command, env={"SHABERI_WAREHOUSE": str(warehouse)}, stderr=subprocess.PIPE) as server:  # noqa: S603
+    command = [str(Path(sys.executable).with_name("shaberi")), "view", "--no-open", "--port", "0"]
+    environment = os.environ | {"SHABERI_WAREHOUSE": str(warehouse)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as server:  # noqa: S603
         assert server.stderr is not None  # noqa: S101
         try:
             yield server.stderr.readline().split()[0].decode()

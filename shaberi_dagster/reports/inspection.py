@@ -38,7 +38,7 @@ class Filter:
         below: A run scored less than this, on the reported scale.
         above: Each run scored more than this.
         failed: An answer or a judgement failed.
-        search: This text is in the question, its category or an answer.
+        search: This text is in the question, its set and place (`tengu@120 5`), its category or an answer.
         sort: One of `SORTS`.
     """
 

@@ -63,6 +63,7 @@ chosen as (
           $search is null
           or contains(lower(question), lower($search))
           or contains(lower(category), lower($search))
+          or contains(lower(question_set || ' ' || position), lower($search))
           or (benchmark, question_id) in (from texts)
       )
 )

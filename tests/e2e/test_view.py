@@ -1,6 +1,6 @@
 """The pages of `shaberi view` in a real browser: clicks, keys, narrow and dark, and texts that try to do something.
 
-With SHABERI_SCREENSHOTS=docs/images the pictures of the documentation are taken anew.
+With SHABERI_SCREENSHOTS=docs/images those pictures of the documentation are taken anew that perf/pictures.py does not take.
 """
 
 import os
@@ -103,11 +103,11 @@ def test_from_the_leaderboard_two_clicks_lead_to_the_answers_and_back(browser, s
     expect(page.get_by_role("heading", name=re.compile("A best"))).to_be_visible()
     expect(page.get_by_role("heading", name=re.compile("B second"))).to_be_visible()
     expect(page.locator("#B .score")).to_have_text("3.50")
-    page.get_by_text("judge-a").first.click()
+    page.locator("summary").get_by_text("judge-a").first.click()
     expect(page.get_by_text("judge-a says of best")).to_be_visible()
     page.go_back()
     expect(page.get_by_role("heading", name="Questions of best · second")).to_be_visible()
-    page.get_by_role("link", name="is the difference real?").click()
+    page.get_by_role("link", name="compare").click()
     expect(page.get_by_role("cell", name="too few").or_(page.get_by_text("no difference shown")).first).to_be_visible()
     assert page.wrongs == []
 
@@ -377,11 +377,7 @@ def test_pictures_for_the_documentation(browser, site, kept):
     start = opened(browser, site.url + "/questions?m=best&m=second")
     question = start.locator("a[data-row]").first.get_attribute("href")
     for name, where, path, scheme in (
-        ("leaderboard", site, "/", "light"),
-        ("questions", site, "/questions?m=best&m=second", "light"),
         ("side-by-side", site, f"{question}&view=diff", "dark"),
-        ("compare", site, "/compare?m=best&m=second", "light"),
-        ("judges", site, "/judges", "light"),
         ("decision", kept, "/decision?decision=d1", "light"),
     ):
         page = opened(browser, where.url + path, 1100, color_scheme=scheme)
@@ -402,7 +398,14 @@ def test_the_file_is_drawn_without_a_server_and_asks_nobody_for_anything(browser
     page.locator("#scores select[name=judge]").select_option("judge-b")
     page.locator("canvas").hover(position={"x": 5, "y": 5})
     expect(page.locator("#scores output")).to_contain_text("best legacy-tree: question 1 of tengu@5")
-    page.locator("a[data-row]").first.click()
+    page.locator("a[data-row][href^='#']").first.click()
+    expect(page.locator("section:target")).to_contain_text("1 of 5")
+    page.keyboard.press("j")
+    expect(page.locator("section:target")).to_contain_text("2 of 5")
+    page.keyboard.press("j")
+    expect(page.locator("section:target")).to_contain_text("3 of 5")
+    page.keyboard.press("u")
+    expect(page.locator("section:target h1")).to_have_text("Questions of best · hostile")
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
     page.get_by_role("link", name="Comparison").click()
     page.go_back()

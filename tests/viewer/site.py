@@ -13,7 +13,7 @@ import uvicorn
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.util.guard import TOKEN_VARIABLE, Access
-from shaberi_dagster.viewer.web.server import Pages, build_app
+from shaberi_dagster.viewer.web.server import Pages, build_app, server_config
 from tests.exchange.trees.trees import LegacyTree, rows_of
 from tests.sizes import size
 
@@ -64,7 +64,7 @@ def served(warehouse: Path, token: str = "", host: str = "127.0.0.1", seconds: f
     listening = socket.create_server(("127.0.0.1", 0))
     access = Access.from_environment(host, listening.getsockname()[1], {TOKEN_VARIABLE: token})
     app = build_app(Pages(warehouse, seconds=seconds), access)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
+    server = uvicorn.Server(server_config(app))
     thread = threading.Thread(target=server.run, args=[[listening]])
     thread.start()
     try:

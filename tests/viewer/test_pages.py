@@ -151,7 +151,7 @@ def test_a_model_alone_is_chosen_and_compared_with_nobody(site):
     page = site.get("/?model=best").text
     assert re.findall(r'name="m" value="([^"]*)"[^>]*( checked)', page) == [("best@@legacy-tree", " checked")]
     assert "questions of the chosen models" in page
-    assert [words in page for words in ("against #1", "is the difference real?")] == [False, False]
+    assert [words in page for words in ("against #1", "compare the chosen models")] == [False, False]
 
 
 @pytest.mark.parametrize("name", ["a__b@@legacy-tree", "a%5F%5Fb@@legacy-tree", "a%255F%255Fb@@legacy-tree"])
@@ -172,8 +172,8 @@ def test_what_imported_runs_cost_is_not_said(site):
     run, cost = site.get("/run?run=best@@legacy-tree").text, site.get("/cost").text
     assert "history of the model" in run
     assert "$" not in run
-    assert "no call was made here" in cost
-    assert "in 0 calls" not in cost
+    assert "imported runs do not record their cost" in cost
+    assert "for 0 calls" not in cost
 
 
 @pytest.mark.parametrize(
@@ -357,9 +357,11 @@ def test_each_page_opens(path, site):
         ("/questions?m=nobody", "no scores of model &#39;nobody&#39;"),
         ("/questions?m=best&sort=size", "sort must be one of"),
         ("/questions?m=best&page=x", "page must be a number"),
+        ("/question?set=tengu&position=1&m=best&sort=A", "question set"),
         ("/compare?m=best", "choose two models or more"),
         ("/run?run=none", "the lake has no run"),
         ("/search?q=x", "two characters or more"),
+        ("/search?q=" + quote("回答" * 30_000), "search for at most 1,000 characters, not 60,000"),
         ("/call?hash=0", "no such call"),
         ("/prompt?hash=0", "does not have the text of this prompt"),
         ("/nowhere", "no such page"),
@@ -461,6 +463,11 @@ def test_side_by_side_says_which_judges_scored_all_models(site):
     assert "the mean of the judge that scores all of these models here: judge-b." in both
     assert len(re.findall(r"<b>judge-a</b>[^/]*</?[^/]*/span>\s*<span class=\"faint\">not shared", both)) == 2
     assert "not shared" not in alone
+
+
+@pytest.mark.parametrize("odd", ["flag=nice", "of=none&sort=A", "sort=A&category=none", "q=%2B(", "open=all&view=none"])
+def test_a_question_opens_whatever_its_list_is_said_to_be(odd, site):
+    assert site.get(f"/question?set={the_set(site)}&position=2&m=best&{odd}").status == 200
 
 
 def test_what_is_unfolded_stays_so_from_question_to_question(site):

@@ -74,7 +74,7 @@ def test_a_killed_run_says_what_is_on_its_way_and_its_page_follows_it(site):
     page = site.get("/run?run=kept-killed-answers@@default").text
 
     assert "<main data-live>" in page
-    assert "3 calls of answers on their way to the lake" in page
+    assert "3 calls of answers not committed yet" in page
     assert '<progress max="3" value="1"></progress> 1/3' in page
     assert "<main>" in site.get("/run?run=kept-passes@@default").text
 
@@ -82,7 +82,7 @@ def test_a_killed_run_says_what_is_on_its_way_and_its_page_follows_it(site):
 def test_a_run_lists_its_failures_with_their_messages(site):
     page = site.get("/run?run=kept-failing@@default").text
 
-    assert "<h2>failures</h2>" in page
+    assert "<h2>Failures</h2>" in page
     assert re.search(r"<progress [^>]*></progress> 4/5", page)
 
 
@@ -102,8 +102,8 @@ def test_a_run_at_work_shows_its_cost_against_what_may_be_spent(folder, site):
 
     page = site.get(f"/run?run={run_id}").text
 
-    assert re.search(r"cost so far \$[\d.]+ of the \$5.00 that may be spent <progress max=\"5.0\"", page)
-    assert "may be spent" not in site.get("/run?run=kept-passes@@default").text
+    assert re.search(r"cost so far \$[\d.]+ of at most \$5.00 <progress max=\"5.0\"", page)
+    assert "of at most" not in site.get("/run?run=kept-passes@@default").text
 
 
 def test_what_a_model_thought_is_folded_beside_its_answer(site):
@@ -119,7 +119,7 @@ def test_what_a_model_thought_is_folded_beside_its_answer(site):
 def test_the_page_of_a_model_has_its_runs_by_judge_and_its_scores_by_month(site):
     page = site.get("/model?model=kept-judged").text
 
-    assert re.findall(r"<h2>judge ([^ <]+)", page) == ["judge-a", "judge-a+strict", "judge-b"]
+    assert re.findall(r"<h2>Judge ([^ <]+)", page) == ["judge-a", "judge-a+strict", "judge-b"]
     assert page.count('href="/run?run=kept-judged@@default"') == 3
     months = re.findall(r'<tr><td class="name">([^<]+)</td>.*?<td>2026-11</td><td>([\d.]+)</td>', page)
     assert {("judge-a", "6.00"), ("judge-a+strict", "7.00")} <= set(months)
@@ -132,4 +132,4 @@ def test_the_page_of_costs_has_a_line_for_each_run_and_their_sum(folder, site):
         ((n, n_runs),) = catalog.execute("select sum(calls)::int, count(distinct run_id) from token_usage").fetchall()
     sums = [int(calls) for calls in re.findall(r'class="sum">.*?<td></td><td></td><td>(\d+)</td>', page)]
     assert (len(sums), sum(sums)) == (n_runs, n)
-    assert f"in {n} calls" in page
+    assert f"for {n} calls" in page

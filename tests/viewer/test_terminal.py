@@ -180,3 +180,16 @@ def test_failures_orders_references_and_judges_texts_have_a_key(drive):
         assert "betaの答え9" in pilot.app.clipboard
 
     drive(acts)
+
+
+def test_a_filter_finds_what_a_row_shows(drive):
+    async def acts(pilot):
+        await both(pilot)
+        for words, n in (("tengu@230 22", 11), ("敬語", 23)):
+            await pilot.press("slash")
+            pilot.app.screen.query_one(Input).value = words
+            await pilot.press("enter")
+            await pilot.pause()
+            assert len(rows(pilot)) == n
+
+    drive(acts)

@@ -75,6 +75,8 @@ class Source(NamedTuple):
 Page = Callable[[Source, PageAddress], Shown]
 _MOST_LENGTHS = 50_000
 _ROOM = 1.05  # in a picture, beyond the widest interval
+MOST_SEARCHED = 1_000
+"""Characters of a text to search for: of many more each answer takes long, and each link of the page has them."""
 _TEXTS = ("answers", "questions", "judgements")
 _SEARCH = ("q", "what", "benchmark", "model")
 _FLAGS = {
@@ -362,6 +364,8 @@ def search(source: Source, address: PageAddress) -> Shown:
     check_choice("what", what, _TEXTS)
     if len(text) < 2:  # noqa: PLR2004
         raise ConfigurationError("search for two characters or more")
+    if len(text) > MOST_SEARCHED:
+        raise ConfigurationError(f"search for at most {MOST_SEARCHED:,} characters, not {len(text):,}")
     found = fetch(
         source.catalog,
         "text_search",

@@ -38,6 +38,7 @@ POLICY = (
 """Content security policy: a page loads our own script and style sheet, nothing else."""
 _HEADERS = {"Content-Security-Policy": POLICY, "Cache-Control": "no-store"}
 _MOST_KEPT = 64
+_LONGEST_REQUEST = 1_000_000  # bytes of an address with its headers
 _LONGEST_AHEAD_SECONDS = 1.0
 _LONGEST_SECONDS = 60.0  # of the statements of a page: who asked may be gone, and others wait
 
@@ -85,7 +86,12 @@ def serve(
         threading.Thread(target=webbrowser.open, args=[url], daemon=True).start()
     app = build_app(pages, access)
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none")).run([listening])
+        uvicorn.Server(server_config(app)).run([listening])
+
+
+def server_config(app: Starlette) -> uvicorn.Config:
+    """Return how pages are served; what is wrong with a long address is said by its page, not by the protocol."""
+    return uvicorn.Config(app, log_level="error", ws="none", http="h11", h11_max_incomplete_event_size=_LONGEST_REQUEST)
 
 
 def _make_ahead(pages: "Pages", page: str) -> None:

@@ -18,11 +18,11 @@ function step(by) {
   rows[Math.min(Math.max(at + by, 0), rows.length - 1)]?.focus();
 }
 
-// A key that several tables have is of the table that one is in.
+// A key that several tables have, or several pages of a file, is of that which one is in.
 function meant(key) {
   const all = keyed().filter((one) => one.dataset.key === key);
-  const form = document.activeElement.closest("form");
-  return all.find((one) => form?.contains(one)) ?? all[0];
+  const places = [document.activeElement.closest("form"), document.querySelector(":target")];
+  return places.map((place) => all.find((one) => place?.contains(one))).find(Boolean) ?? all[0];
 }
 
 const rowBox = () => document.activeElement.closest("tr")?.querySelector("input[type=checkbox]");
@@ -69,7 +69,8 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", (event) => {
   const copies = event.target.closest("[data-copy]");
   if (copies) {
-    navigator.clipboard?.writeText(location.href).then(() => (copies.textContent = "copied"));
+    if (navigator.clipboard) navigator.clipboard.writeText(location.href).then(() => (copies.textContent = "copied"));
+    else window.prompt("Copy this address:", location.href); // other machines' browsers have none without https
   }
   if (event.target.closest("[data-help]")) help();
   const unfolds = event.target.closest("[data-unfold]:not([href])"); // in a file, which has no other address
@@ -88,7 +89,7 @@ window.addEventListener("pageshow", () => {
   busy(false);
   showChosen();
   // The row that an address names is where walking goes on.
-  if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.querySelector("[data-row]")?.focus();
+  document.querySelector("tr:target [data-row]")?.focus();
 });
 document.addEventListener("change", (event) => {
   showChosen();
