@@ -20,7 +20,7 @@ special, stats = lazy("scipy.special"), lazy("scipy.stats")
 
 FEWEST_MODELS = 5
 """Models that a link takes: its interval has a degree of freedom less than it has models."""
-_MOST_QUESTIONS = 10_000
+_BISECTIONS = 30
 _QUANTILES = (np.arange(400) + 0.5) / 400
 
 _Floats = npt.NDArray[np.float64]
@@ -174,26 +174,19 @@ def planned_error(spreads: Mapping[str, float], sizes: Mapping[str, int], n_mode
     return math.sqrt(math.fsum(variances)) / len(sizes)
 
 
-def questions_needed(spreads: Mapping[str, float], n_models: int, margin: float) -> int | None:
-    """Return the fewest questions of each model, dealt evenly, with which a true offset of 0 is granted with `POWER`.
+def error_needed(n_models: int, margin: float, offset: float = 0.0) -> float | None:
+    """Return the largest standard error with which an offset is granted with probability `POWER`; None if none is.
 
     Args:
-        spreads: Standard deviation of new - old, by benchmark: of all that have to be granted together.
         n_models: Models in the link.
         margin: Offsets below it do not matter.
-
-    Returns:
-        None if no number of questions is enough.
+        offset: The true one.
     """
-    low, high = 0, _MOST_QUESTIONS // len(spreads)
-
-    def is_enough(each: int) -> bool:
-        error = planned_error(spreads, dict.fromkeys(spreads, each), n_models)
-        return chance_granted(error, n_models, margin) >= POWER
-
-    if not is_enough(high):
+    if abs(offset) >= margin:
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high * len(spreads)
+    low, high = 0.0, margin
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        is_enough = chance_granted(middle, n_models, margin, offset) >= POWER
+        low, high = (middle, high) if is_enough else (low, middle)
+    return low or None

@@ -8,9 +8,9 @@ from perf.link import Design, simulated
 from shaberi_dagster.statistics.comparison import OVERALL
 from shaberi_dagster.statistics.linking import (
     chance_granted,
+    error_needed,
     offsets,
     planned_error,
-    questions_needed,
     standard_error,
 )
 
@@ -89,14 +89,20 @@ def test_the_chance_is_how_often_the_interval_of_a_t_test_lies_within_the_margin
 
 
 @pytest.mark.unit
-def test_the_questions_needed_are_the_fewest_that_are_enough():
-    n = questions_needed(SPREADS, 5, MARGIN)
+def test_the_error_needed_is_the_largest_that_is_enough():
+    error = error_needed(5, MARGIN, 0.05)
 
-    def chance(size):
-        return chance_granted(planned_error(SPREADS, dict.fromkeys(SPREADS, size), 5), 5, MARGIN)
+    assert chance_granted(error, 5, MARGIN, 0.05) >= 0.8 > chance_granted(error * 1.01, 5, MARGIN, 0.05)
+    assert error_needed(5, MARGIN, MARGIN) is None
 
-    assert chance(n // 4) >= 0.8 > chance(n // 4 - 1)
-    assert questions_needed({"elyza": 1e6}, 5, MARGIN) is None
+
+@pytest.mark.unit
+def test_the_planned_error_is_that_of_independent_differences():
+    generator = np.random.default_rng(8)
+    names, each = list(SPREADS), 25
+    means = [np.mean([generator.normal(0, SPREADS[name], 6 * each).mean() for name in names]) for _ in range(2000)]
+
+    assert planned_error(SPREADS, dict.fromkeys(names, each), 6) == pytest.approx(np.std(means), rel=0.06)
 
 
 @pytest.mark.corpus

@@ -1,0 +1,175 @@
+"""Links at a real endpoint and on a real lake, of a tree that was imported."""
+
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import polars as pl
+import pytest
+
+from shaberi_dagster.deciding.link import expected_calls, measure, prepare, shares
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.lake.catalog import open_catalog, write_catalog
+from tests.deciding.linking import MODELS, SIZES, imported, judging_again, request
+from tests.example_runs import asked_of, own_engine
+
+pytestmark = pytest.mark.integration
+N = 20 * len(MODELS)
+
+
+@pytest.fixture(autouse=True)
+def engine():
+    with own_engine({}):
+        yield
+
+
+@pytest.fixture
+def tree(workspace, tmp_path):
+    """A lake with an imported tree, and a variant of the prompts."""
+    prompts = shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
+    for name in ("strict", "lenient"):
+        variant = prompts / "variants" / name / "judging"
+        variant.mkdir(parents=True)
+        (variant / "answer_rule.jinja").write_text(f"{name}に採点してください。", encoding="utf-8")
+    own = Installation(replace(workspace.settings, prompts=prompts), environment={})
+    imported(own, tmp_path)
+    return own
+
+
+def linked(asked, workspace):
+    link = prepare(asked, workspace)
+    measure(link, workspace)
+    rows = workspace.lake.read("links", {"link_id": link.link_id})
+    return {row["benchmark"]: row for row in rows.iter_rows(named=True)}
+
+
+def test_a_judge_that_repeats_itself_is_linked(mock, tree):
+    mock.options.script = judging_again(share_changed=0.1)
+
+    rows = linked(request(mock, models=MODELS, questions=54), tree)
+
+    assert list(rows) == ["rakuda", "tengu", "overall"]
+    overall = rows["overall"]
+    assert overall["granted"]
+    assert overall["reason"] is None
+    assert overall["lower"] < 0 < overall["upper"] < 0.2
+    assert overall["n_answers"] == overall["n_scored"] == 54 * len(MODELS)
+    assert (overall["judge"], overall["linked_judge"], overall["source"]) == ("judge-a", "judge-a+strict", "shisa")
+    assert rows["tengu"]["judge_prompt_hash"] != rows["rakuda"]["judge_prompt_hash"]
+
+
+def test_a_judge_whose_scores_moved_is_not_linked_and_it_says_why(mock, tree):
+    mock.options.script = judging_again(offset=0.6)
+
+    overall = linked(request(mock, models=MODELS), tree)["overall"]
+
+    assert not overall["granted"]
+    assert overall["lower"] < 0.6 < overall["upper"]
+    assert "whatever the sample" in overall["reason"]
+
+
+def test_a_sample_that_is_too_small_says_what_would_be_enough(mock, tree):
+    mock.options.script = judging_again(share_changed=0.6)
+
+    overall = linked(request(mock, models=MODELS[:5], questions=10), tree)["overall"]
+
+    assert not overall["granted"]
+    assert "answers of each of these models" in overall["reason"]
+
+
+def test_nothing_is_paid_for_twice_and_a_larger_sample_pays_for_the_rest(mock, tree):
+    mock.options.script = judging_again()
+    asked = request(mock, models=MODELS)
+    small = prepare(asked, tree)
+
+    plan = expected_calls(small, tree, datetime.now(UTC))
+    assert sum(estimate.calls for estimate in plan) == N
+    assert mock.stats()["requests"] == 0
+
+    measure(small, tree)
+    measure(prepare(asked, tree), tree)
+    assert asked_of(mock, "judge-a") == N
+
+    large = prepare(asked.model_copy(update={"questions": 30}), tree)
+    assert sum(estimate.calls for estimate in expected_calls(large, tree, datetime.now(UTC))) == N // 2
+    measure(large, tree)
+    assert asked_of(mock, "judge-a") == N * 3 // 2
+
+
+def test_the_sample_is_random_stratified_and_has_its_probabilities(mock, tree):
+    mock.options.script = judging_again()
+    link = prepare(request(mock, models=MODELS), tree)
+    measure(link, tree)
+
+    sample = tree.lake.read("link_answers", {"link_id": link.link_id})
+
+    counts = sample.group_by("model", "benchmark", "inclusion_probability").len()
+    assert counts["len"].to_list() == [10] * 2 * len(MODELS)
+    assert set(counts.select("benchmark", "inclusion_probability").rows()) == {
+        (name, 10 / size) for name, size in SIZES.items()
+    }
+    assert sample["question_id"].n_unique() > 20, "each model has questions of its own"
+    assert prepare(request(mock, models=MODELS), tree).link_id == link.link_id
+    assert prepare(request(mock, models=MODELS, seed=1), tree).link_id != link.link_id
+    assert not sample.filter(pl.col("new").is_null()).height
+
+
+def test_what_was_judged_anew_is_in_no_leaderboard(mock, tree):
+    mock.options.script = judging_again()
+    linked(request(mock, models=MODELS), tree)
+
+    write_catalog(tree.lake)
+    with open_catalog(tree.settings.warehouse) as catalog:
+        assert catalog.sql("select distinct judge from leaderboard").fetchall() == [("judge-a",)]
+        statuses = catalog.sql("select distinct status from runs where run_tag like 'link-%'").fetchall()
+        assert statuses == [("decision",)]
+
+
+def test_two_prompt_sets_have_links_of_their_own(mock, tree):
+    mock.options.script = judging_again()
+    linked(request(mock, models=MODELS), tree)
+    linked(request(mock, models=MODELS, preset="lenient"), tree)
+
+    assert asked_of(mock, "judge-a") == 2 * N
+    assert tree.lake.read("links")["linked_judge"].unique().sort().to_list() == ["judge-a+lenient", "judge-a+strict"]
+
+
+def test_answers_without_a_new_score_allow_no_link(mock, tree):
+    script = judging_again()
+    mock.options.script = lambda body, number: "no idea" if "tengu" in str(body["messages"]) else script(body, number)
+
+    rows = linked(request(mock, models=MODELS), tree)
+
+    assert not rows["tengu"]["granted"]
+    assert "have no new score" in rows["tengu"]["reason"]
+    assert not rows["overall"]["granted"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"judge": "judge-b"}, "no imported judge 'judge-b'"),
+        ({"models": MODELS[:4]}, "5 or more models, and 4 are named"),
+        ({"models": ["org__model-z"]}, "no model 'org__model-z'"),
+        ({"benchmarks": ["elyza"], "models": MODELS}, "no model"),
+    ],
+)
+def test_what_cannot_be_linked_is_refused_before_anything_is_asked(mock, tree, values, message):
+    with pytest.raises(ConfigurationError, match=message):
+        prepare(request(mock, **values), tree)
+
+
+def test_a_judge_of_several_trees_is_linked_to_the_one_that_is_named(mock, tree, tmp_path):
+    imported(tree, tmp_path, models=[f"other-{letter}" for letter in "abcde"], source="umiyuki")
+
+    with pytest.raises(ConfigurationError, match="--source: shisa, umiyuki"):
+        prepare(request(mock), tree)
+    found = prepare(request(mock, source="umiyuki"), tree)
+    assert sorted(found.models) == [f"other-{letter}" for letter in "abcde"]
+
+
+@pytest.mark.unit
+def test_shares_are_even_and_what_one_cannot_take_goes_to_the_others():
+    assert shares({"a": 100, "b": 100, "c": 10}, 60) == {"a": 25, "b": 25, "c": 10}
+    assert shares({"a": 3, "b": 2}, 60) == {"a": 3, "b": 2}
