@@ -82,7 +82,7 @@ def _offset(name: str, scores: "pl.DataFrame") -> Offset:
     means = np.bincount(benchmarks, differences) / sizes
     residuals = differences - means[benchmarks]
     offset, n_models = float(means.mean()), int(models.max()) + 1
-    error = standard_error(residuals * weights, models, questions)
+    error, free = clustered_error(residuals * weights, models, questions)
     slope = _slope(old, new, benchmarks, weights)
     others = [models != model for model in range(n_models)] if n_models > 1 else []
     left_out = [_slope(old[rest], new[rest], benchmarks[rest], weights[rest]) for rest in others]
@@ -91,10 +91,10 @@ def _offset(name: str, scores: "pl.DataFrame") -> Offset:
         n=len(old),
         n_models=n_models,
         offset=offset,
-        interval=_around(offset, error, n_models) if n_models > 1 else None,
+        interval=_around(offset, error, free) if n_models > 1 else None,
         standard_error=error,
         slope=slope,
-        slope_interval=_around(slope, _jackknife_error(left_out), n_models)
+        slope_interval=_around(slope, _jackknife_error(left_out), n_models - 1)
         if slope and left_out and None not in left_out
         else None,
         spread=float(np.sqrt(np.mean(np.bincount(benchmarks, residuals**2) / np.maximum(sizes - 1, 1)))),
@@ -107,10 +107,14 @@ def _numbers(values: Sequence[object]) -> npt.NDArray[np.int64]:
     return np.array([places.setdefault(value, len(places)) for value in values])
 
 
-def standard_error(residuals: _Floats, models: npt.NDArray[np.int64], questions: npt.NDArray[np.int64]) -> float:
-    """Return the standard error of a sum whose terms are clustered in two ways (Cameron, Gelbach and Miller 2011).
+def clustered_error(
+    residuals: _Floats, models: npt.NDArray[np.int64], questions: npt.NDArray[np.int64]
+) -> tuple[float, float]:
+    """Return the standard error of a sum whose terms are clustered in two ways, and its degrees of freedom.
 
-    The variance between models, and what questions add to that of single terms: nothing where that comes out negative.
+    The variance is that between models and what questions add to that of single terms (Cameron, Gelbach and Miller
+    2011), which is nothing where it comes out negative. Its degrees of freedom are Satterthwaite's (1946); models that
+    happen to differ by less than their terms do are not taken for a reason to be surer.
 
     Args:
         residuals: Of the terms, weights included.
@@ -118,10 +122,15 @@ def standard_error(residuals: _Floats, models: npt.NDArray[np.int64], questions:
         questions: The question of each, as a number from 0.
     """
     of_terms = float((residuals**2).sum())
-    of_questions = float((np.bincount(questions, residuals) ** 2).sum()) - of_terms
-    n_models = int(models.max()) + 1
+    by_question = np.bincount(questions, residuals)
+    of_questions = max(float((by_question**2).sum()) - of_terms, 0.0)
+    n_models, n_questions = int(models.max()) + 1, len(by_question)
     of_models = float((np.bincount(models, residuals) ** 2).sum()) * n_models / max(n_models - 1, 1)
-    return math.sqrt(of_models + max(of_questions, 0.0))
+    least = max(of_models, of_terms)
+    if not least:
+        return 0.0, n_models - 1
+    uncertainty = least**2 / max(n_models - 1, 1) + of_questions**2 / max(n_questions - 1, 1)
+    return math.sqrt(of_models + of_questions), (least + of_questions) ** 2 / uncertainty
 
 
 def _slope(old: _Floats, new: _Floats, benchmarks: npt.NDArray[np.int64], weights: _Floats) -> float | None:
@@ -137,8 +146,8 @@ def _jackknife_error(left_out: Sequence[float | None]) -> float:
     return float(np.sqrt((len(values) - 1) * values.var()))
 
 
-def _around(value: float, error: float, n_models: int) -> Interval:
-    reach = float(special.stdtrit(n_models - 1, (1 + CONFIDENCE) / 2)) * error
+def _around(value: float, error: float, degrees_of_freedom: float) -> Interval:
+    reach = float(special.stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2)) * error
     return Interval(value - reach, value + reach)
 
 

@@ -8,10 +8,10 @@ from perf.link import Design, simulated
 from shaberi_dagster.statistics.comparison import OVERALL
 from shaberi_dagster.statistics.linking import (
     chance_granted,
+    clustered_error,
     error_needed,
     offsets,
     planned_error,
-    standard_error,
 )
 
 MARGIN = 0.2
@@ -31,7 +31,9 @@ def test_the_standard_error_of_two_ways_of_clustering_is_that_of_statsmodels():
 
     expected = variance(models, True) + variance(questions, False) - variance(np.arange(120), False)
 
-    assert standard_error((values - values.mean()) / 120, models, questions) ** 2 == pytest.approx(expected)
+    error, free = clustered_error((values - values.mean()) / 120, models, questions)
+    assert error**2 == pytest.approx(expected)
+    assert 5 < free < 24
 
 
 @pytest.mark.unit
