@@ -4,12 +4,16 @@ import re
 
 from shaberi_dagster.deciding.link_request import LinkRequest
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
+from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.stages.evaluation import materialize
 from tests.deciding.deciding import noise
+from tests.example_runs import stored_run
 from tests.exchange.trees.trees import LegacyTree
 
 MODELS = [f"org__model-{letter}" for letter in "abcdefg"]
 SIZES = {"rakuda": 24, "tengu": 30}
 _COLUMNS = {"tengu": {"Category": "分野", "Answer": "答え", "Criteria": "- 可"}, "rakuda": {"category": "分野"}}
+_QUESTION = re.compile(r"(rakuda|tengu)の質問(\d+)は")
 _ANSWER = re.compile(r"(rakuda|tengu)への(\S+)の答え(\d+)です")
 
 
@@ -22,11 +26,16 @@ def judging_again(offset=0.0, share_changed=0.25, seed=0):
     """A script for the mock endpoint: a share of the scores changes by one point, and some rise by one point."""
 
     def script(body, _):
-        benchmark, model, number = _ANSWER.findall("\n".join(str(one["content"]) for one in body["messages"]))[-1]
+        prompt = "\n".join(str(message["content"]) for message in body["messages"])
+        if "FINAL SCORE" not in prompt:
+            benchmark, number = _QUESTION.findall(prompt)[-1]
+            return f"{benchmark}への{body['model']}の答え{number}です。"
+        benchmark, model, number = _ANSWER.findall(prompt)[-1]
         change = noise("change", seed, model, benchmark, number)
         sign = 1 if change > 0 else -1
         rises = noise("rise", seed, model, benchmark, number) < 2 * offset - 1
-        score = old_score(model, benchmark, number) + (sign if abs(change) < share_changed else 0) + rises
+        strength = 2 if model.startswith("strong") else 0
+        score = old_score(model, benchmark, number) + strength + (sign if abs(change) < share_changed else 0) + rises
         return f"FINAL SCORE: {score}"
 
     return script
@@ -49,6 +58,16 @@ def imported(workspace, folder, models=MODELS, source="shisa"):
             tree.answers(benchmark, rows, model=model)
             tree.judgements(benchmark, judged, "judge-a", model=model)
     import_trees(ImportRequest({source: tree.root}), workspace)
+
+
+def evaluated(model, workspace, mock, judge="judge-a", prompt="strict"):
+    """Evaluate a model of today, by the judge that is linked, on the questions of the tree."""
+    sets = workspace.lake.read("questions", columns=["question_set"])["question_set"].unique().to_list()
+    own = {"model": model, "base_url": mock.base_url, "judge_base_url": mock.base_url, "benchmarks": list(SIZES)}
+    asked = RunRequest(**own, question_sets=sets, judge_models=[judge], judge_prompt=prompt)
+    spec = stored_run(workspace, asked)
+    for stage in ("answers", "judgements", "scores", "metrics"):
+        materialize(stage, spec.run_id, list(SIZES), workspace)
 
 
 def request(mock, **values):

@@ -11,7 +11,9 @@ from shaberi_dagster.deciding.link import expected_calls, measure, prepare, shar
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
-from tests.deciding.linking import MODELS, SIZES, imported, judging_again, request
+from shaberi_dagster.reports.comparison import compare
+from shaberi_dagster.reports.requests import ComparisonRequest
+from tests.deciding.linking import MODELS, SIZES, evaluated, imported, judging_again, request
 from tests.example_runs import asked_of, own_engine
 
 pytestmark = pytest.mark.integration
@@ -167,6 +169,59 @@ def test_a_judge_of_several_trees_is_linked_to_the_one_that_is_named(mock, tree,
         prepare(request(mock), tree)
     found = prepare(request(mock, source="umiyuki"), tree)
     assert sorted(found.models) == [f"other-{letter}" for letter in "abcde"]
+
+
+# --- what a link allows ----------------------------------------------------------------------------------------------
+
+
+def compared(workspace, a, b, **values):
+    write_catalog(workspace.lake)
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        return compare(catalog, ComparisonRequest(a, b, **values))
+
+
+def test_a_new_score_compares_with_imported_ones_and_the_interval_has_the_links_uncertainty(mock, tree):
+    mock.options.script = judging_again(share_changed=0.1)
+    link = linked(request(mock, models=MODELS, questions=54), tree)["overall"]
+    evaluated("strong-1", tree, mock)
+
+    report = compared(tree, "strong-1", MODELS[0])
+
+    (section,) = report.sections
+    overall = section.rows[-1]
+    assert report.comparable
+    assert (section.judges, overall["verdict"]) == (("judge-a",), "better")
+    assert overall["difference"] == pytest.approx(overall["mean_a"] - overall["mean_b"] - link["score_offset"])
+    assert overall["lower"] < overall["difference"] < overall["upper"]
+    assert any("linked with judge-a" in warning for warning in report.warnings)
+    mirrored = compared(tree, MODELS[0], "strong-1").sections[0].rows[-1]
+    assert mirrored["difference"] == pytest.approx(-overall["difference"])
+    assert mirrored["verdict"] == "worse"
+
+
+def test_without_a_granted_link_there_is_no_verdict_and_it_says_why(mock, tree):
+    mock.options.script = judging_again(offset=0.6)
+    evaluated("strong-1", tree, mock)
+    with pytest.raises(ConfigurationError, match="no question has a score of both"):
+        compared(tree, "strong-1", MODELS[0])
+
+    linked(request(mock, models=MODELS), tree)
+    report = compared(tree, "strong-1", MODELS[0])
+
+    assert not report.comparable
+    assert "is not linked with judge-a: the offset's interval" in report.caveat
+    assert {row["verdict"] for row in report.sections[0].rows} == {"withheld"}
+
+
+def test_other_prompts_or_settings_than_the_links_do_not_compare(mock, tree):
+    mock.options.script = judging_again(share_changed=0.1)
+    linked(request(mock, models=MODELS, questions=54), tree)
+    linked(request(mock, models=MODELS, judge_max_tokens=900, questions=54, preset="lenient"), tree)
+    evaluated("strong-1", tree, mock, prompt="lenient")
+
+    report = compared(tree, "strong-1", MODELS[0])
+
+    assert "other prompts or settings than the link's" in report.caveat
 
 
 @pytest.mark.unit
