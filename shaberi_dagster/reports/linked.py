@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean
 from typing import Any
 
@@ -11,9 +11,8 @@ import duckdb
 from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.figures import signed_interval
 from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.scores import OVERALL
-from shaberi_dagster.statistics.intervals import CONFIDENCE, Interval
-from shaberi_dagster.statistics.power import ALPHA
+from shaberi_dagster.reports.scores import OVERALL, RowLink, ScoreRow, Tie, grouped
+from shaberi_dagster.statistics.intervals import CONFIDENCE, Estimate, Interval
 
 _USUAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 _SEEN = _USUAL + NormalDist().inv_cdf(0.8)
@@ -73,7 +72,7 @@ class UsedLink:
         )
 
     def _applied(self, row: Row, link: Row) -> dict[str, Any]:
-        half = (link["upper"] - link["lower"]) / 2 / _USUAL
+        half = _error(link)
         shift = link["score_offset"] * (1 if self.new_side == "B" else -1)
         difference, confidence = row["difference"] + shift, row["confidence"]
         if row["lower"] is None:
@@ -91,7 +90,7 @@ class UsedLink:
             "lower": lower,
             "upper": upper,
             "p_value": p,
-            "adjusted_p_value": min(p * ALPHA / (1 - confidence), 1.0),
+            "adjusted_p_value": min(p * (1 - CONFIDENCE) / (1 - confidence), 1.0),
             "minimum_detectable_effect": least and math.hypot(least, _SEEN * half),
             "verdict": row["verdict"] if row["verdict"] == "withheld" else shown,
             "equal": bool(margin and -margin <= lower and upper <= margin),
@@ -141,3 +140,87 @@ def _of_version(rows: Mapping[str, Row], versions: Sequence[Row]) -> dict[str, R
     reason = "its scores were made with other prompts or settings than the link's"
     names = other | ({OVERALL} if other else set())
     return {name: {**row, "reason": reason} if name in names else row for name, row in rows.items()}
+
+
+# --- in rankings -----------------------------------------------------------------------------------------------------
+
+
+def with_links(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> list[ScoreRow]:
+    """Return the rows, those that a granted link allows to stand among imported ones with it.
+
+    A run is linked as a whole: all benchmarks of the link, with its prompts and settings and without passes.
+
+    Args:
+        catalog: The public views.
+        rows: Scores; imported ones of the judge have to be among them.
+    """
+    links: dict[tuple[str, str, str], dict[str, Row]] = {}
+    for row in fetch(catalog, "last_links"):
+        links.setdefault((row["linked_judge"], row["judge"], row["source"]), {})[row["benchmark"]] = row
+    prompts = {(row.judge, row.source): row.judge_prompt for row in rows if row.source}
+    judged = dict(grouped(rows, lambda row: (row.run_id, row.judge)))
+    linked = {}
+    for (linked_judge, judge, source), of_link in links.items():
+        if (judge, source) in prompts:
+            for run_id in {run_id for run_id, name in judged if name == linked_judge and (run_id, judge) not in judged}:
+                if _is_whole(judged[run_id, linked_judge], of_link):
+                    linked[run_id, linked_judge] = judge, prompts[judge, source], of_link
+    return [
+        row._replace(link=_row_link(row, *linked[row.run_id, row.judge])) if (row.run_id, row.judge) in linked else row
+        for row in rows
+    ]
+
+
+def _is_whole(rows: Sequence[ScoreRow], link: Mapping[str, Row]) -> bool:
+    """Return whether a granted link is of all these scores of a run, and of no others."""
+    overall = link.get(OVERALL) or next(iter(link.values()))
+    return (
+        overall["granted"]
+        and {row.benchmark for row in rows} == link.keys() - {OVERALL}
+        and all(
+            (row.judge_prompt_hash, row.judge_config_hash, row.pipeline_hash)
+            == (link[row.benchmark]["judge_prompt_hash"], link[row.benchmark]["judge_config_hash"], None)
+            for row in rows
+        )
+    )
+
+
+def _row_link(row: ScoreRow, judge: str, prompt: str | None, link: Mapping[str, Row]) -> RowLink:
+    own, overall = link[row.benchmark], link.get(OVERALL) or link[row.benchmark]
+    return RowLink(judge, prompt, own["score_offset"], _error(own), overall["score_offset"], _error(overall))
+
+
+def _error(link: Row) -> float:
+    """Return the standard error of an offset as of a normal estimate with the same interval."""
+    return float(link["upper"] - link["lower"]) / 2 / _USUAL
+
+
+def widened(estimate: Estimate | None, error: float) -> Estimate | None:
+    """Return an estimate with one more standard error, of a link; within its scale if it had one."""
+    if estimate is None or not error:
+        return estimate
+    down, up = estimate.value - estimate.interval.lower, estimate.interval.upper - estimate.value
+    lower, upper = estimate.value - math.hypot(down, _USUAL * error), estimate.value + math.hypot(up, _USUAL * error)
+    if estimate.ends:
+        lower, upper = max(lower, estimate.ends[0]), min(upper, estimate.ends[1])
+    return replace(estimate, interval=Interval(lower, upper), standard_error=math.hypot(estimate.standard_error, error))
+
+
+def across(tie: Tie | None, link: RowLink | None, best: RowLink | None) -> Tie | None:
+    """Return how a line is beside the best where one of both is linked: with the link's uncertainty."""
+    used = link or best
+    if (
+        tie is None
+        or used is None
+        or (link is None) == (best is None)
+        or tie.interval is None
+        or tie.difference is None
+    ):
+        return tie
+    half = _USUAL * used.mean_error
+    lower = tie.difference - math.hypot(tie.difference - tie.interval.lower, half)
+    upper = tie.difference + math.hypot(tie.interval.upper - tie.difference, half)
+    error = (upper - lower) / 2 / _USUAL
+    p = max(tie.p_value or 0.0, 2 * NormalDist().cdf(-abs(tie.difference) / error)) if error else tie.p_value
+    state = tie.against_best if tie.against_best == "withheld" else "tied" if lower <= 0 <= upper else "below"
+    return replace(tie, against_best=state, interval=Interval(lower, upper), p_value=p)

@@ -12,7 +12,9 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.reports.comparison import compare
-from shaberi_dagster.reports.requests import ComparisonRequest
+from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
+from shaberi_dagster.reports.score_reading import read_rankings
+from shaberi_dagster.reports.standings import remarks_on
 from tests.deciding.linking import MODELS, SIZES, evaluated, imported, judging_again, request
 from tests.example_runs import asked_of, own_engine
 
@@ -222,6 +224,43 @@ def test_other_prompts_or_settings_than_the_links_do_not_compare(mock, tree):
     report = compared(tree, "strong-1", MODELS[0])
 
     assert "other prompts or settings than the link's" in report.caveat
+
+
+def rankings(workspace):
+    write_catalog(workspace.lake)
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        return read_rankings(catalog, ScoreSelection()).rankings
+
+
+def test_linked_scores_stand_in_one_leaderboard_with_the_links_uncertainty(mock, tree):
+    mock.options.script = judging_again(share_changed=0.1)
+    evaluated("strong-1", tree, mock)
+    apart = {line.model: line for ranking in rankings(tree) for line in ranking.standings}
+    link = linked(request(mock, models=MODELS, questions=54), tree)["overall"]
+
+    (ranking,) = rankings(tree)
+
+    lines = {line.model: line for line in ranking.standings}
+    assert ranking.judges == ("judge-a",)
+    assert ranking.standings[0].model == "strong-1"
+    assert lines.keys() == {"strong-1", *MODELS}
+    assert lines["strong-1"].mean == apart["strong-1"].mean
+    before, now = (line["strong-1"].over_questions.standard_error for line in (apart, lines))
+    assert now > before
+    assert lines[MODELS[0]].over_questions == apart[MODELS[0]].over_questions
+    tie = lines[MODELS[0]].tie
+    assert tie.against_best == "below"
+    means = lines[MODELS[0]].mean - lines["strong-1"].mean
+    assert tie.difference == pytest.approx(means + link["score_offset"])
+    assert any("is linked with judge-a" in remark for remark in remarks_on(ranking.standings))
+
+
+def test_scores_that_are_not_linked_stand_apart(mock, tree):
+    mock.options.script = judging_again(offset=0.6)
+    evaluated("strong-1", tree, mock)
+    linked(request(mock, models=MODELS), tree)
+
+    assert [len(ranking.standings) for ranking in rankings(tree)] == [len(MODELS), 1]
 
 
 @pytest.mark.unit
