@@ -31,9 +31,9 @@ else:
 EPILOG = """Examples:
 
 \b
-  shaberi link --judge gpt-4.1-2025-04-14 --preset old-suite --dry-run
-  shaberi link --judge gpt-4.1-2025-04-14 --preset old-suite --max-cost 10
-  shaberi link --judge gpt-4.1-2025-04-14 --preset old-suite --models A,B,C,D,E --questions 200
+  shaberi link --judge gpt-5.1 --source shisa --preset strict --dry-run
+  shaberi link --judge gpt-5.1 --source shisa --preset strict --max-cost 10
+  shaberi link --judge gpt-5.1 --source shisa --preset strict --questions 200
   shaberi links                                      all links that were measured
 
 A random sample of stored answers is judged anew by the same judge with the prompt set NAME. Where the interval of the

@@ -14,7 +14,9 @@ from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
 from shaberi_dagster.deciding.link_request import LinkRequest
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.spec import judge_name
+from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import ANSWERS, LINK_ANSWERS, LINKS
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.forecast import Forecast
 from shaberi_dagster.runs.planning import plan_run
@@ -64,6 +66,7 @@ class Link:
             inclusion_probability, and its old score on the reported scale.
         repeated: Old scores of answers that the judge judged twice: benchmark, first, second.
         seed: Of the sample.
+        generation: Generation of the prompts of the imported scores; None is unknown.
     """
 
     request: LinkRequest
@@ -72,6 +75,7 @@ class Link:
     answers: pl.DataFrame
     repeated: pl.DataFrame
     seed: int
+    generation: str | None
 
     @property
     def judge(self) -> str:
@@ -133,7 +137,14 @@ def prepare(request: LinkRequest, workspace: Workspace) -> Link:
     scored = _scored(chosen, benchmarks, request.judge, workspace.lake)
     sample = sampled(scored.filter(is_in_force=True), request.questions, benchmarks, seed)
     parts = tuple(_part(spec, request, sample, workspace.lake) for spec in planned)
-    return Link(request, source, parts, sample, _repeated(scored), seed)
+    with connect(workspace.lake) as catalog:
+        (known,) = fetch(catalog, "prompt_generation", judge=request.judge, source=source)
+    return Link(request, source, parts, sample, _repeated(scored), seed, known["prompt_generation"])
+
+
+def generation_of(preset: str) -> str | None:  # noqa: ARG001
+    """Return the generation of the old suite's prompts that a prompt set is of; None where it does not say."""
+    return None
 
 
 def _runs_judged(request: LinkRequest, lake: Lake) -> list[tuple[RunSpec, str]]:
@@ -393,6 +404,8 @@ def _row(link: Link, name: str, both: pl.DataFrame, found: Offset | None, versio
         "judge": link.request.judge,
         "linked_judge": link.judge,
         "source": link.source,
+        "prompt_generation": link.generation,
+        "new_generation": generation_of(link.request.preset),
         "models": link.models,
         "benchmark": name,
         "n_answers": len(sample),
@@ -418,7 +431,9 @@ def _why_refused(link: Link, found: Offset | None, n_scored: int, n_answers: int
     """Say why a link is not granted, and what it would take; None where it is."""
     if found is None or found.interval is None or n_scored < (1 - _MOST_MISSING) * n_answers:
         return f"{n_answers - n_scored:,} of {n_answers:,} answers have no new score: the same command tries them again"
-    margin, interval = link.request.margin, found.interval
+    margin, interval, generation = link.request.margin, found.interval, generation_of(link.request.preset)
+    if generation and link.generation and generation != link.generation:
+        return f"the prompts are of generation {generation}, and those of the imported scores of {link.generation}"
     if found.is_granted(margin):
         return None
     where = f"the offset's interval {interval.lower:+.2f} to {interval.upper:+.2f}"

@@ -198,7 +198,7 @@ RUNS = LakeTable(
         _text("spec_hash", "sha256 of the RunSpec", source="RunSpec", required=True),
         _text(
             "status",
-            "State of the run; decision: it has only what decisions asked, and is no evaluation",
+            "State of the run; decision: it has only what decisions or links asked, and is no evaluation",
             "running, complete, partial, decision or error",
             "stages",
             required=True,

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import polars as pl
 import pytest
 
+from shaberi_dagster.deciding import link as linking
 from shaberi_dagster.deciding.link import expected_calls, measure, prepare, shares
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
@@ -128,6 +129,18 @@ def test_what_was_judged_anew_is_in_no_leaderboard(mock, tree):
         assert catalog.sql("select distinct judge from leaderboard").fetchall() == [("judge-a",)]
         statuses = catalog.sql("select distinct status from runs where run_tag like 'link-%'").fetchall()
         assert statuses == [("decision",)]
+
+
+def test_prompts_of_another_generation_are_never_linked(mock, tree, monkeypatch):
+    mock.options.script = judging_again(share_changed=0.1)
+    monkeypatch.setattr(linking, "generation_of", lambda _: "J3")
+    link = replace(prepare(request(mock, models=MODELS, questions=54), tree), generation="J2")
+    measure(link, tree)
+
+    overall = tree.lake.read("links").filter(benchmark="overall").row(0, named=True)
+
+    assert (overall["prompt_generation"], overall["new_generation"], overall["granted"]) == ("J2", "J3", False)
+    assert overall["reason"] == "the prompts are of generation J3, and those of the imported scores of J2"
 
 
 def test_two_prompt_sets_have_links_of_their_own(mock, tree):

@@ -72,7 +72,7 @@ LINKS = Report(
     ],
     selection=LinkSelection,
     empty="Nothing is linked yet: `shaberi link --judge JUDGE --preset NAME --dry-run` says what it takes.",
-    examples=["shaberi links", "shaberi links --judge gpt-4.1-2025-04-14"],
+    examples=["shaberi links", "shaberi links --judge gpt-5.1"],
     more="Offsets are on the reported scale, with 95 % intervals in which models and questions are clusters.",
 )
 
