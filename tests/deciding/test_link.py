@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.deciding import link as linking
-from shaberi_dagster.deciding.link import expected_calls, measure, prepare, shares
+from shaberi_dagster.deciding.link import expected_calls, measure, prepare, read_link, shares
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
@@ -129,6 +129,20 @@ def test_what_was_judged_anew_is_in_no_leaderboard(mock, tree):
         assert catalog.sql("select distinct judge from leaderboard").fetchall() == [("judge-a",)]
         statuses = catalog.sql("select distinct status from runs where run_tag like 'link-%'").fetchall()
         assert statuses == [("decision",)]
+
+
+def test_scores_that_were_imported_twice_are_the_judges_own_rounds(mock, tree, tmp_path):
+    mock.options.script = judging_again(share_changed=0.1)
+    imported(tree, tmp_path, rising=range(6))
+
+    link = prepare(request(mock, models=MODELS), tree)
+    measure(link, tree)
+
+    rows = {row["benchmark"]: row for row in read_link(link.link_id, tree.lake)}
+    assert link.spreads == pytest.approx({"rakuda": 0.5, "tengu": 0.2**0.5})
+    assert rows["tengu"]["n_repeated"] == SIZES["tengu"] * len(MODELS)
+    assert rows["tengu"]["repeat_share_equal"] == pytest.approx(0.8)
+    assert rows["tengu"]["repeat_spread"] == pytest.approx(0.2**0.5)
 
 
 def test_prompts_of_another_generation_are_never_linked(mock, tree, monkeypatch):
