@@ -50,17 +50,22 @@ _TYPED_OTHERWISE = {
     "tengu@115": "$(shaberi sql 'select max(question_set) from questions' | grep -o 'tengu@[^ ]*')",
 }
 """What a command here is given for what it cannot reach."""
-_NOT_ZERO = {"--baseline main": {0, 1, 4}}
-"""Exit codes that are promised where 0 is not the only one: worse is 1, too little to tell is 4."""
+_NOT_ZERO = {"--baseline main": {0, 1, 4}, "shaberi link --judge": {0, 4}}
+"""Exit codes that are promised where 0 is not the only one: worse is 1, too little to tell, or not linked, is 4."""
 _JUDGED = "run-evals --base-url {mock} --judge-model gpt-5.1 --tag july --model"
 _NIGHTLY = "quick-eval --model my-model --base-url {mock} --datasets gsm8k --strategy standard --tag nightly"
 _SMALL = "quick-eval --model gpt-4.1-mini --datasets gsm8k,arc --strategy standard"
 _ANSWERED = "shaberi export --format requests --model my-model --tag far --benchmark elyza --output requests.jsonl && python $PROJECT/tests/run_batch.py --url {mock} -i requests.jsonl -o "
+_STRICT = "export SHABERI_PROMPTS=prompts; cp -r $PROJECT/prompts . && mkdir -p prompts/variants/strict/judging && (echo strict; cat prompts/judging/answer_rule.jinja) > prompts/variants/strict/judging/answer_rule.jinja"
+_LINK = "shaberi link --judge gpt-5.1 --source shisa --preset strict"
 _BEFORE = {
+    f"{_LINK} --dry-run": _STRICT,
+    f"{_LINK} --max-cost 10": _STRICT,
+    f"{_LINK} --questions 200": _STRICT,
     "shaberi import-answers answers.jsonl --model my-model --benchmark elyza": f"{_ANSWERED} answers.jsonl",
     "shaberi import-answers batch-output.jsonl --model my-model --tag vllm": f"{_ANSWERED} batch-output.jsonl",
     "run-evals --config july.yaml --tag august": "run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --print-config > july.yaml",
-    "run-evals --model my-model --tag july --rejudge --judge-model gpt-5.1 --judge-prompt strict": "export SHABERI_PROMPTS=prompts; cp -r $PROJECT/prompts . && mkdir -p prompts/variants/strict/judging && (echo strict; cat prompts/judging/answer_rule.jinja) > prompts/variants/strict/judging/answer_rule.jinja",
+    "run-evals --model my-model --tag july --rejudge --judge-model gpt-5.1 --judge-prompt strict": _STRICT,
     "mkdir -p prompts/variants/strict/judging": "cp -r $PROJECT/prompts .; export SHABERI_PROMPTS=prompts",
     "view-scores --model my-model --runs 3 --format md": f"{_JUDGED} my-model --runs 3 --benchmark elyza",
     "quick-eval --model gpt-4.1-mini --strategy elo --baseline main --json > elo.json": "quick-eval --model gpt-4.1-mini && shaberi baseline promote main --model gpt-4.1-mini",
@@ -79,7 +84,7 @@ _BEFORE = {
 """What a reader has done who types this example."""
 
 _TAKES_LONG = re.compile(
-    "run-evals(?!.*(--dry-run|--print-config))|quick-eval|shaberi decide|generate-cache|reprocess|import-"
+    "run-evals(?!.*(--dry-run|--print-config))|quick-eval|shaberi decide|shaberi link |generate-cache|reprocess|import-"
 )
 _N_TENGU = 12
 _WORLD = [
@@ -209,8 +214,8 @@ def made_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         lines = path.read_bytes().splitlines(keepends=True)
         more = [line.replace(b'"question": "', b'"question": "%d: ' % n) for n, line in enumerate(lines * 2)]
         write(folder / "questions" / path.name, b"".join([*lines, *more][: _N_TENGU if path.stem == "tengu" else 2]))
-    for number, model in enumerate(("imported__model", "old__model", "Qwen__small")):
-        _tree(folder / "shaberi", model, [8 - number, 6, 9])
+    for number, model in enumerate(("imported__model", "old__model", "Qwen__small", "old__large", "old__tiny")):
+        _tree(folder / "shaberi", model, [8 - number % 3, 6, 9])
     _tree(folder / "fork", "old__model", [5, 7])
     shutil.copytree(folder / "shaberi", folder / "path/to/tree")
     shutil.copytree(folder / "fork", folder / "path/to/other")

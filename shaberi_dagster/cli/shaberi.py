@@ -40,6 +40,10 @@ _COMMANDS = {
         "shaberi_dagster.cli.compare:compare",
         "Compare two models or runs question by question: is one better, are they equal, or is no difference shown?",
     ),
+    "link": (
+        "shaberi_dagster.cli.link:link",
+        "Have stored answers judged anew by the same judge, and measure whether its old and new scores compare.",
+    ),
     "decide": (
         "shaberi_dagster.cli.decide:decide",
         "Decide which of some models is better, with as few questions as it takes.",

@@ -1,4 +1,4 @@
-"""Decisions between models, and the calibration of judges' histories: assets without partitions."""
+"""Decisions between models, the calibration of judges' histories, and links: assets without partitions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,16 +10,21 @@ from pydantic import Field
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.deciding.decision import Decision, Look, decide, prepare
 from shaberi_dagster.deciding.history import calibrated, judged_pool, past_scores
+from shaberi_dagster.deciding.link import measure, read_link
+from shaberi_dagster.deciding.link import prepare as prepare_link
+from shaberi_dagster.deciding.link_request import LinkRequest
 from shaberi_dagster.deciding.request import DecisionRequest
+from shaberi_dagster.defs.imports import IMPORT
 from shaberi_dagster.defs.metadata import markdown_table
 from shaberi_dagster.defs.operation import operation
 from shaberi_dagster.defs.options import config_class, part_of
 from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.lake.schemas import LINKS
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.statistics.calibration import FEWEST_MODELS, Calibration
 
-DECISION, CALIBRATION = "decisions", "decision_calibrations"
+DECISION, CALIBRATION, LINK = "decisions", "decision_calibrations", "links"
 _KEEPS = "keeps_its_promise"
 
 DecisionConfig = config_class("DecisionConfig", "What to decide, and how to make calls.", DecisionRequest, CallOptions)
@@ -73,6 +78,34 @@ def _row(decision: Decision, look: Look) -> dict[str, Any]:
 def _numbers(row: dict[str, Any]) -> dict[str, Any]:
     """Return the numbers of a look that Dagster can plot; it takes no number that is none."""
     return {name: value for name, value in row.items() if value == value}  # noqa: PLR0124
+
+
+LinkConfig = config_class("LinkConfig", "What to link, and how to make calls.", LinkRequest, CallOptions)
+
+
+@operation(LINK, table=LINK, deps=[IMPORT], group_name="decisions", kinds={"openai", "deltalake"})
+def links(
+    context: dg.AssetExecutionContext,
+    workspace: WorkspaceResource,
+    config: LinkConfig,  # type: ignore[valid-type]
+) -> dg.MaterializeResult[None]:
+    """Measured link between imported and new scores of a judge; each materialization is one."""
+    options = CallOptions(**part_of(config, CallOptions))
+    place = workspace.workspace(context.log, options, spender=context.run.run_id)
+    link = prepare_link(LinkRequest(**part_of(config, LinkRequest)), place)
+    measure(link, place)
+    rows = pl.DataFrame(read_link(link.link_id, place.lake), schema=LINKS.schema)
+    offsets = rows.select("benchmark", "n_scored", "score_offset", "lower", "upper", "spread", "granted")
+    overall = rows.row(-1, named=True)
+    return dg.MaterializeResult(
+        metadata={
+            "link_id": link.link_id,
+            "judges": f"{overall['judge']}, {overall['linked_judge']}",
+            "granted": overall["granted"],
+            "reason": overall["reason"] or "",
+            "offsets": dg.MetadataValue.md(markdown_table(offsets)),
+        }
+    )
 
 
 class CalibrationConfig(dg.Config):

@@ -1,4 +1,4 @@
-"""Operations beside evaluations, as commands start them: imports, reprocessing, decisions.
+"""Operations beside evaluations, as commands start them: imports, reprocessing, decisions, links.
 
 Each is a Dagster job in this process, on the instance that the UI shows; progress goes to stderr.
 """
@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 from shaberi_dagster.deciding.candidates import CandidateScores
 from shaberi_dagster.deciding.decision import prepare
 from shaberi_dagster.deciding.full_evaluations import full_evaluations
+from shaberi_dagster.deciding.link import prepare as prepare_link
+from shaberi_dagster.deciding.link import read_link
+from shaberi_dagster.deciding.link_request import LinkRequest
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.defs.running import Evaluation
 from shaberi_dagster.exchange.caches import grading_of
@@ -158,16 +161,38 @@ def decide(request: DecisionRequest, options: CallOptions) -> tuple[DecisionRepo
     with _reporting(), keys_named(keys):
         decision = prepare(request, workspace)
         with published_at_the_end(workspace):
-            asked = (
-                request.model_dump(exclude_none=True),
-                options.model_dump(exclude_none=True, exclude_defaults=True),
-            )
-            config = {name: value for part in asked for name, value in part.items()}
-            _run("decide", config, workspace.settings)
+            _run("decide", _config(request, options), workspace.settings)
     with open_catalog(workspace.settings.warehouse) as catalog:
         report = read_decision(catalog, decision.decision_id)
     lacking = CandidateScores(decision.candidates, decision.pool, workspace).unevaluated()
     return report, full_evaluations(lacking, decision.pool.names, request)
+
+
+def link(request: LinkRequest, options: CallOptions) -> list[dict[str, Any]]:
+    """Measure a link between imported and new scores of a judge.
+
+    Args:
+        request: What to link.
+        options: How calls are made.
+
+    Returns:
+        Its rows of the table `links`, overall last.
+
+    Raises:
+        ConfigurationError: What is asked for cannot be linked.
+    """
+    workspace = Installation(Settings.from_environment(), options=options)
+    keys = named_pairs((request.judge_base_url, request.judge_api_key_variable))
+    with _reporting(), keys_named(keys):
+        link_id = prepare_link(request, workspace).link_id
+        with published_at_the_end(workspace):
+            _run("link", _config(request, options), workspace.settings)
+    return read_link(link_id, workspace.lake)
+
+
+def _config(request: DecisionRequest | LinkRequest, options: CallOptions) -> dict[str, Any]:
+    asked = request.model_dump(exclude_none=True), options.model_dump(exclude_none=True, exclude_defaults=True)
+    return {name: value for part in asked for name, value in part.items()}
 
 
 def _run(job: str, config: Mapping[str, Any], settings: Settings) -> "dg.ExecuteInProcessResult":

@@ -199,7 +199,7 @@ RUNS = LakeTable(
         _text("spec_hash", "sha256 of the RunSpec", source="RunSpec", required=True),
         _text(
             "status",
-            "State of the run; decision: it has only what decisions asked, and is no evaluation",
+            "State of the run; decision: it has only what decisions or links asked, and is no evaluation",
             "running, complete, partial, decision or error",
             "stages",
             required=True,
@@ -751,11 +751,67 @@ DECISION_CALIBRATIONS = LakeTable(
     ),
 )
 
+_LINK = _text("link_id", "The link: judges, sample and margin", source="request", required=True)
+
+LINKS = LakeTable(
+    "links",
+    "How far the scores of stored answers moved when the same judge judged them anew: a row per benchmark, and overall",
+    (
+        _LINK,
+        _text("judge", "Whose imported scores are linked", source="request", required=True),
+        _text("linked_judge", "The judge of the new scores", source="request", required=True),
+        _text("source", "Name of the tree of the imported scores", source="import", required=True),
+        _text("prompt_generation", "Prompts of the imported scores", "J1, J2, J3; null is unknown", "dates"),
+        _text("new_generation", "Prompts of the new scores", "J1, J2, J3; null is unknown", "adopted prompt set"),
+        _texts("models", "Whose answers were judged anew", source="request"),
+        _text("benchmark", "The benchmark, or overall: the mean of the benchmarks", source="request", required=True),
+        _integer("n_answers", "Answers of the sample", "answers", "request", required=True),
+        _integer("n_scored", "Of these with a new score", "answers", "judgements", required=True),
+        _number("score_offset", "New - old on average", "reported scale", "judgements"),
+        _number(
+            "lower", "Lower end of its interval; models and questions are clusters", "reported scale", "judgements"
+        ),
+        _number("upper", "Upper end", "reported scale", "judgements"),
+        _number("standard_error", "Of the offset", "reported scale", "judgements"),
+        _number("slope", "Of new on old scores, by orthogonal regression", "new points for an old one", "judgements"),
+        _number("slope_lower", "Lower end of its interval", "new points for an old one", "judgements"),
+        _number("slope_upper", "Upper end", "new points for an old one", "judgements"),
+        _number("spread", "Standard deviation of new - old", "reported scale", "judgements"),
+        _number("share_equal", "Answers with the same score", "share", "judgements"),
+        _integer("n_repeated", "Answers of these models that the judge scored twice before", "answers", "import"),
+        _number("repeat_spread", "The same of its own rounds; null without any", "reported scale", "import"),
+        _number("repeat_share_equal", "Likewise", "share", "import"),
+        _number("margin", "Offsets below it do not matter", "reported scale", "request", required=True),
+        _flag("granted", "Whether the interval lies within the margin", source="judgements", required=True),
+        _text("reason", "Why it is not granted, and what it would take", source="judgements"),
+        _text("judge_prompt_hash", "Prompt of the new scores; null overall", source="judgements"),
+        _text("judge_config_hash", "Settings of the new scores; null overall", source="judgements"),
+        _integer("seed", "Of the sample", "a whole number", "request", required=True),
+        _CREATED,
+    ),
+)
+
+LINK_ANSWERS = LakeTable(
+    "link_answers",
+    "The sample of a link: answers drawn at random, stratified by benchmark, with both scores",
+    (
+        _LINK,
+        _text("run_id", "The imported run that the answer is of", source="import", required=True),
+        _text("model", "Its model", source="import", required=True),
+        _BENCHMARK,
+        _QUESTION_ID,
+        _ANSWER_HASH,
+        _number("inclusion_probability", "With which the answer was drawn", "share", "request", required=True),
+        _number("old", "The imported score", "reported scale", "import"),
+        _number("new", "The new score; null without one", "reported scale", "judgements"),
+    ),
+)
+
 STAGE_TABLES = (ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, SCORES, METRICS)
 """Tables that the stages of a run fill."""
 _ALL = (
     *(QUESTIONS, RUNS, *STAGE_TABLES, CALLS, PRICES, LIMIT_CHANGES),
     *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES, PROMPTS, JUDGE_CONFIGS),
-    *(DECISIONS, DECISION_LOOKS, DECISION_CALIBRATIONS),
+    *(DECISIONS, DECISION_LOOKS, DECISION_CALIBRATIONS, LINKS, LINK_ANSWERS),
 )
 TABLES: Mapping[str, LakeTable] = {table.name: table for table in _ALL}

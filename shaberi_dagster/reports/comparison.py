@@ -12,6 +12,7 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.reports.linked import UsedLink, find_links
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, reported_scales
 from shaberi_dagster.reports.report import Row
@@ -73,6 +74,11 @@ class Section:
 
     judges: tuple[str, ...]
     rows: tuple[Row, ...]
+
+    @property
+    def is_of_one(self) -> bool:
+        """True if it is by one judge."""
+        return len(self.judges) == 1
 
 
 @dataclass(frozen=True)
@@ -155,13 +161,18 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
     scales = reported_scales(benchmarks_in(catalog))
     scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks, scales=scales)
     sections = _sections(scores, request, scales)
+    links: list[UsedLink] = []
+    if not sections and (links := find_links(catalog, {"A": a.run_ids, "B": b.run_ids}, request.judges)):
+        scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks, scales=scales, links=links)
+        sections = tuple(_across(links, section) for section in _sections(scores, request, scales) if section.is_of_one)
     if not sections:
         check_passes(request.pipeline)
         raise ConfigurationError(_nothing_in_common(catalog, a, b, request.pipeline))
     names = set(scores["benchmark_name"].to_list())
-    judges = {judge for section in sections for judge in section.judges}
+    judges = {judge for section in sections for judge in section.judges} - {link.judge for link in links}
     reasons, remarks = _unlike(catalog, a, b, benchmarks=names, judges=judges, pipeline=request.pipeline)
-    reasons += _other_questions(catalog, a, b, sections, request)
+    reasons += [*_other_questions(catalog, a, b, sections, request), *(why for link in links for why in link.reasons)]
+    remarks = [*(link.remark for link in links), *remarks]
     if reasons and not request.anyway:
         sections = tuple(map(_without_verdict, sections))
     return ComparisonReport(
@@ -238,6 +249,7 @@ def _paired_scores(
     *,
     benchmarks: Sequence[str] | None,
     scales: Scales,
+    links: Sequence[UsedLink] = (),
 ) -> pl.DataFrame:
     """Read a row for each judge (null: the mean over judges), question set and question that one of them has."""
     rows = fetch(
@@ -247,7 +259,9 @@ def _paired_scores(
         run_ids=[*a.run_ids, *b.run_ids],
         order=[*BENCHMARKS],
         scales=[{"benchmark": name, "minimum": low, "maximum": high} for name, (low, high) in scales.items()],
-        judges=list(request.judges) or None,
+        judges=[*request.judges, *(link.judge for link in links)] if request.judges else None,
+        linked_judges=[link.linked_judge for link in links] or [""],
+        judged_as=[link.judge for link in links] or [""],
         benchmarks=benchmarks,
         pipeline=request.pipeline,
         null_policy=request.null_policy,
@@ -314,6 +328,13 @@ def _rows(scores: pl.DataFrame, of_judges: pl.DataFrame, request: ComparisonRequ
         both = of_judges.filter(asked_both, pl.col("benchmark").is_in(list(facts)))
         rows = [_with_missing(row, both) for row in rows]
     return tuple(rows)
+
+
+def _across(links: Sequence[UsedLink], section: Section) -> Section:
+    """Return the comparison by a judge of which one side has new scores."""
+    (judge,) = section.judges
+    link = next((link for link in links if link.judge == judge), None)
+    return replace(section, rows=link.applied(section.rows)) if link else section
 
 
 def _row(difference: Difference, facts: Row) -> Row:

@@ -9,6 +9,7 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.statements import fetch, fetch_as
+from shaberi_dagster.reports.linked import with_links
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import benchmarks_in, check_passes, reported_scales
 from shaberi_dagster.reports.report import Row
@@ -123,7 +124,7 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection)
         ConfigurationError: Nothing is selected.
     """
     selection.check()
-    rows = _read_rows(catalog, selection)
+    rows = with_links(catalog, _read_rows(catalog, selection))
     _check_names(catalog, selection, rows)
     if not rows:
         raise ConfigurationError(_nothing(catalog, selection))

@@ -15,6 +15,7 @@ from shaberi_dagster.lake.statements import fetch
 
 _HASH = re.compile("[0-9a-f]{64}")
 _UNKNOWN, _NOT_SENT, _UNSET, _PROMPTS = "not recorded", "not sent", "not set", "prompts of judge"
+_BY_DATES = "by dates "
 _COUNTED = ("one", "another", "a third", "a fourth", "a fifth")
 _QUESTION_SETTINGS = {
     "question_set": "question set",
@@ -174,14 +175,16 @@ def changed_questions(catalog: duckdb.DuckDBPyConnection, sets: Iterable[tuple[s
 
 
 def not_recorded(settings: SettingsByRun, run_ids: Iterable[str]) -> list[str]:
-    """Say which prompts of judges nobody has recorded of any of some runs."""
-    by_name: dict[str, list[str]] = {}
+    """Say which prompts of judges nobody has recorded of any of some runs, and what dates tell of them."""
+    by_name: dict[tuple[str, str], list[str]] = {}
     for setting, by_run in settings.items():
         values = [by_run.get(run_id, frozenset()) for run_id in run_ids]
         has_prompts = setting.name.startswith(_PROMPTS) and not setting.name.startswith(f"{_PROMPTS} {RULE}")
-        if has_prompts and frozenset().union(*values) == {_UNKNOWN}:
-            by_name.setdefault(setting.name, []).append(setting.benchmark)
-    return [f"{name} are not recorded on {', '.join(benchmarks)}" for name, benchmarks in by_name.items()]
+        known = frozenset().union(*values)
+        if has_prompts and known and all(value == _UNKNOWN or value.startswith(_BY_DATES) for value in known):
+            dated = "; ".join(sorted(known - {_UNKNOWN}))
+            by_name.setdefault((setting.name, f" ({dated})" if dated else ""), []).append(setting.benchmark)
+    return [f"{name} are not recorded on {', '.join(where)}{dated}" for (name, dated), where in by_name.items()]
 
 
 def find_differences(

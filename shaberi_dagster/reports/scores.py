@@ -19,6 +19,27 @@ K = TypeVar("K")
 OVERALL = "overall"
 MEAN_OF = "mean of "
 _ROUNDING = 0.005  # of what is shown
+_NOT_SHOWN = {"over_questions", "judge_prompt", "link"}
+
+
+class RowLink(NamedTuple):
+    """A granted link, by which a score stands among imported ones.
+
+    Attributes:
+        judge: The judge of those.
+        judge_prompt: The name of its prompts there.
+        offset: How much higher scores of this benchmark are than those.
+        error: Standard error of the offset.
+        mean_offset: The same of the mean of the benchmarks.
+        mean_error: Its standard error.
+    """
+
+    judge: str
+    judge_prompt: str | None
+    offset: float
+    error: float
+    mean_offset: float
+    mean_error: float
 
 
 class ScoreRow(NamedTuple):
@@ -54,6 +75,7 @@ class ScoreRow(NamedTuple):
         source: The tree that an imported run is of; None for a run of our own.
         judge_prompt: The name of the judge's prompts, as `judge_prompt_of` in SQL makes it: trees that do not record
             theirs have prompts of their own.
+        link: The link by which it is ranked among imported scores; None: it is ranked by itself.
     """
 
     run_id: str
@@ -84,10 +106,21 @@ class ScoreRow(NamedTuple):
     run_number: int | None = None
     source: str | None = None
     judge_prompt: str | None = None
+    link: RowLink | None = None
 
     def columns(self) -> dict[str, Any]:
         """Return the fields that tables and documents have."""
-        return {name: value for name, value in self._asdict().items() if name not in {"over_questions", "judge_prompt"}}
+        return {name: value for name, value in self._asdict().items() if name not in _NOT_SHOWN}
+
+    @property
+    def ranked_judge(self) -> str:
+        """The judge among whose scores it is ranked."""
+        return self.link.judge if self.link else self.judge
+
+    @property
+    def ranked_prompt(self) -> str | None:
+        """The name of the prompts of those."""
+        return self.link.judge_prompt if self.link else self.judge_prompt
 
     @property
     def asked(self) -> str:

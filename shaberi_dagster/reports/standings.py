@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from shaberi_dagster.reports.figures import is_number
+from shaberi_dagster.reports.linked import across, widened
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.score_settings import differences, read_settings
 from shaberi_dagster.reports.scores import (
     OVERALL,
     Counts,
+    RowLink,
     ScoreRow,
     Tie,
     benchmark_order,
@@ -81,7 +83,12 @@ class Standing(Counts):
 
     @property
     def _judges(self) -> list[tuple[str, list[ScoreRow]]]:
-        return sorted(grouped(self.rows, lambda row: row.judge))
+        return sorted(grouped(self.rows, lambda row: row.ranked_judge))
+
+    @property
+    def link(self) -> RowLink | None:
+        """The link by which it stands among imported scores."""
+        return self.rows[0].link
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,12 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
     ]
     remarks = [
         f"Prompts of judge {row.judge} are {row.judge_prompt}." for row in {row.judge: row for row in rows}.values()
+    ]
+    remarks += [
+        f"{standing.model} {standing.tag} was judged by {standing.rows[0].judge}, which is linked with {link.judge}: "
+        f"its offset of {link.mean_offset:+.2f} is left out where it is compared with the best."
+        for standing in standings
+        if (link := standing.link)
     ]
     remarks += withheld[:_MOST_NAMES]
     if len(withheld) > _MOST_NAMES:
@@ -225,10 +238,14 @@ def with_ties(reader: SumsReader, chosen: Sequence[tuple[Ranking, Sequence[Stand
     done = []
     for (_, lines), standings in zip(chosen, compared, strict=True):
         sums = list(islice(found, len(standings)))
-        means, scores = [line.mean for line in standings], list(map(judge_scores, sums))
+        means, scores = (
+            [line.mean for line in standings],
+            [_scores(*line) for line in zip(standings, sums, strict=True)],
+        )
         against = ties.ties_between(range(len(standings)), means, scores) if len(standings) > 1 else {}
+        best = next((standings[place].link for place, tie in against.items() if tie.against_best == "best"), None)
         of_all = [
-            replace(_with_interval(reader, line, of_line), tie=against.get(place))
+            replace(_with_interval(reader, line, of_line), tie=across(against.get(place), line.link, best))
             for place, (line, of_line) in enumerate(zip(standings, sums, strict=True))
         ]
         done.append(of_all[-len(lines) :])
@@ -236,7 +253,23 @@ def with_ties(reader: SumsReader, chosen: Sequence[tuple[Ranking, Sequence[Stand
 
 
 def _with_interval(reader: SumsReader, line: Standing, sums: Mapping[str, LineSums]) -> Standing:
-    return replace(line, over_questions=reader.estimates(line.rows, sums)[OVERALL])
+    estimate = reader.estimates(line.rows, sums)[OVERALL]
+    return replace(line, over_questions=widened(estimate, line.link.mean_error if line.link else 0.0))
+
+
+def _scores(line: Standing, sums: Mapping[str, LineSums]) -> "list[ties.JudgeScores]":
+    """Return the single scores of a line; linked ones as those of the judge that they are linked with."""
+    scores = judge_scores(sums)
+    if line.link is None:
+        return scores
+    offsets = {row.benchmark: row.link.offset for row in line.rows if row.link}
+    return [
+        part._replace(
+            judge=line.link.judge,
+            scores=[None if score is None else score - offsets[part.benchmark] for score in part.scores],
+        )
+        for part in scores
+    ]
 
 
 # --- which runs are one entry ----------------------------------------------------------------------------------------
@@ -286,7 +319,7 @@ def _cells(rows: Iterable[ScoreRow]) -> frozenset[_Cell]:
 
 
 def _cell(row: ScoreRow) -> _Cell:
-    return row.asked, row.judge, row.judge_prompt, row.pipeline_hash
+    return row.asked, row.ranked_judge, row.ranked_prompt, row.pipeline_hash
 
 
 # --- which entries compare -------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import duckdb
 
 from shaberi_dagster.lake.statements import fetch, fetch_as
 from shaberi_dagster.reports.figures import is_number
+from shaberi_dagster.reports.linked import widened
 from shaberi_dagster.reports.reading import Scales
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import (
@@ -123,7 +124,7 @@ def with_intervals(reader: SumsReader, rows: Sequence[ScoreRow]) -> list[ScoreRo
         sums, sums_of_categories = by_question.get(_key(row)), by_category.get(_key(row))
         if sums is None:
             return row
-        estimate, wider = sums.estimate(reader.scales), None
+        estimate, wider = widened(sums.estimate(reader.scales), row.link.error if row.link else 0.0), None
         wide = sums_of_categories and sums_of_categories.estimate(reader.scales)
         if estimate and wide:
             wider = (wide.interval.upper - wide.interval.lower) / (estimate.interval.upper - estimate.interval.lower)

@@ -86,7 +86,7 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
     stored = find_run(workspace.lake, request.model, request.tag)
     if stored and stored.is_partial:
         raise ConfigurationError(
-            f"run {stored.run_id} has only the questions that `shaberi decide` asked: give another --tag"
+            f"run {stored.run_id} has only what `shaberi decide` or `shaberi link` asked: give another --tag"
         )
     planner = _Planner(request, stored, workspace)
     return planner.widened_import(stored) if stored and stored.origin == "imported" else planner.spec(is_judged)

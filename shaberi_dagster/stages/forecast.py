@@ -52,6 +52,7 @@ def forecast(
     *,
     now: datetime,
     judges: Sequence[str] = (),
+    answers: "pl.DataFrame | None" = None,
 ) -> list[Forecast]:
     """Forecast the calls of some stages of runs; nothing is changed and no call is made.
 
@@ -71,6 +72,7 @@ def forecast(
         workspace: Where to read; with the option `fresh` what other runs paid for is not used.
         now: The date of the prices.
         judges: Only these of the runs' judges; none named means all.
+        answers: Answers that the runs will have been given when they begin.
 
     Returns:
         One for each run, stage, benchmark, and model, judge, strategy or pass that makes calls.
@@ -83,6 +85,8 @@ def forecast(
     estimates = []
     for spec in specs:
         rows = _Foreseen(workspace)
+        if answers is not None:
+            rows.overlays[Answers.name] = list(Answers.key), answers.filter(run_id=spec.run_id)
         plan = RunPlan(spec, benchmarks, workspace, judges)
         for kind in (kind for kind in CALLING_STAGES if kind.name in stages and kind.is_needed(spec, benchmarks)):
             stage = kind(plan, rows)
@@ -121,11 +125,11 @@ class _Foreseen(Rows):
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace.lake)
-        self._overlays: dict[str, tuple[list[str], pl.DataFrame]] = {}
+        self.overlays: dict[str, tuple[list[str], pl.DataFrame]] = {}
 
     def lay(self, stage: RowStage[Any], rows: Sequence[Mapping[str, Any]]) -> None:
         """Put rows in the place of those that a stage would make."""
-        self._overlays[stage.name] = list(stage.key), pl.DataFrame(rows, schema=TABLES[stage.name].schema)
+        self.overlays[stage.name] = list(stage.key), pl.DataFrame(rows, schema=TABLES[stage.name].schema)
 
     def read(self, table: str, keys: Keys, columns: Sequence[str]) -> pl.DataFrame:
         """Read rows as they would be."""
@@ -133,10 +137,10 @@ class _Foreseen(Rows):
 
     def blocks(self, table: str, keys: Keys, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Read rows as they would be, some hundred at a time."""
-        if table not in self._overlays:
+        if table not in self.overlays:
             yield super().read(table, keys, columns)
             return
-        key, overlay = self._overlays[table]
+        key, overlay = self.overlays[table]
         stored = super().read(table, keys, list(dict.fromkeys((*columns, *key))))
         yield stored.join(overlay, on=key, how="anti", nulls_equal=True).select(columns)
         yield overlay.select(columns)
@@ -301,8 +305,8 @@ class _Pricing:
     def _answer_tokens(self, benchmark: str, question_ids: AbstractSet[str]) -> float:
         """Tokens of an answer that is not there yet, as others will see it: without the model's reasoning."""
         spec = self._plan.spec
-        if spec.origin == "imported":
-            return 0.0  # all its answers are there
+        if spec.endpoint is None:
+            return 0.0  # it was imported, or a part of what was: all its answers are there
         most = spec.benchmarks[benchmark].sampling.max_tokens
         past = self._history.find(Answers.name, benchmark, spec.model, question_ids)
         return min(past.average.completion - past.average.reasoning, most) if past else most

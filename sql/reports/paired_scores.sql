@@ -20,7 +20,8 @@ categories as (
 ),
 own as (
     select
-        list_contains($first, run_id) as is_a, judge, benchmark, question_id, score,
+        list_contains($first, run_id) as is_a, benchmark, question_id, score,
+        coalesce($judged_as[list_position($linked_judges, judge)], judge) as judge,
         coalesce(chosen.question_set, reported_scores.question_set) as question_set,
         case
             when $null_policy = 'legacy' then score
@@ -36,7 +37,7 @@ own as (
     where list_contains($run_ids, run_id)
       and pipeline = $pipeline
       and strategy is null
-      and ($judges is null or list_contains($judges, judge))
+      and ($judges is null or list_contains($judges, judge) or list_contains($linked_judges, judge))
       and ($benchmarks is null or list_contains($benchmarks, benchmark))
       and (chosen.question_id is not null or benchmark not in (select benchmark from chosen))
 ),

@@ -1,12 +1,16 @@
 """Decisions and calibrations as assets."""
 
+import shutil
+
 import dagster as dg
 import pytest
 
-from shaberi_dagster.defs.decisions import decision_calibrations, decisions
+from shaberi_dagster.defs.decisions import decision_calibrations, decisions, links
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.lake.schemas import TABLES
 from tests.deciding.deciding import judging, remember, request
+from tests.deciding.linking import MODELS, imported, judging_again
+from tests.deciding.linking import request as link_request
 from tests.example_runs import own_engine
 
 pytestmark = pytest.mark.integration
@@ -56,7 +60,26 @@ def test_the_history_of_each_judge_is_calibrated_with_a_check(workspace, instanc
     assert workspace.lake.read("decision_calibrations")["judges"].to_list() == [["judge-a"]] * 3
 
 
-@pytest.mark.parametrize("asset", [decisions, decision_calibrations])
+def test_a_link_is_an_asset_with_its_offsets(mock, workspace, instance, tmp_path, monkeypatch):
+    variant = tmp_path / "prompts" / "variants" / "strict" / "judging"
+    shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
+    variant.mkdir(parents=True)
+    (variant / "answer_rule.jinja").write_text("厳しく採点してください。", encoding="utf-8")
+    monkeypatch.setenv("SHABERI_PROMPTS", str(tmp_path / "prompts"))
+    imported(workspace, tmp_path)
+    mock.options.script = judging_again(share_changed=0.1)
+    asked = link_request(mock, models=MODELS, questions=54).model_dump(exclude_none=True)
+
+    with own_engine({}):
+        done = materialized(links, instance, **asked)
+
+    (event,) = done.get_asset_materialization_events()
+    metadata = metadata_of(event.materialization)
+    assert (metadata["judges"], metadata["granted"]) == ("judge-a, judge-a+strict", True)
+    assert "overall" in metadata["offsets"]
+
+
+@pytest.mark.parametrize("asset", [decisions, decision_calibrations, links])
 def test_the_assets_describe_the_columns_of_their_tables(asset):
     (metadata,) = asset.metadata_by_key.values()
 

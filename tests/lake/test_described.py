@@ -19,6 +19,7 @@ _CALLS = {
     "judge_leniency_of": "judge_leniency_of('score_patterns')",
     "leaderboard_under": "leaderboard_under('legacy')",
     "multi_judge_leaderboard_of": "multi_judge_leaderboard_of(['m'])",
+    "prompt_generation_of": "(select prompt_generation_of('j', source) as known from runs)",
     "run_statistics_of": "run_statistics_of(3)",
 }
 

@@ -64,7 +64,8 @@ def test_a_prompt_is_called_by_its_label():
     hashes = {"r1": "a" * 64, "r2": "b" * 64}
     catalog.execute(
         "create table judgements as select run_id, 'tengu' as benchmark, 'j' as judge, judge_prompt_hash, "
-        "'c' as judge_config_hash, false as superseded, null as strategy, 'ok' as status "
+        "'c' as judge_config_hash, false as superseded, null as strategy, 'ok' as status, "
+        "null as prompt_generation, null as generation_certainty "
         "from (values ('r1', $r1), ('r2', $r2)) as t(run_id, judge_prompt_hash)",
         hashes,
     )

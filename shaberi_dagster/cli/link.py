@@ -1,0 +1,65 @@
+"""`shaberi link`: a measured link between imported scores of a judge and its new ones."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from shaberi_dagster.cli.command import FINE, INCONCLUSIVE
+from shaberi_dagster.cli.options import AsJson, CommandOptions, OutputFormat
+from shaberi_dagster.cli.output import show
+from shaberi_dagster.deciding.link_request import LinkRequest
+from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.formats import check_format
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # what help and wrong options need not wait for
+    from shaberi_dagster.deciding import link as linking
+    from shaberi_dagster.deciding import link_plan
+    from shaberi_dagster.defs import operations
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.reports.declared import links
+else:
+    linking = lazy("shaberi_dagster.deciding.link")
+    link_plan = lazy("shaberi_dagster.deciding.link_plan")
+    operations = lazy("shaberi_dagster.defs.operations")
+    installation = lazy("shaberi_dagster.exchange.installation")
+    links = lazy("shaberi_dagster.reports.declared.links")
+
+EPILOG = """Examples:
+
+\b
+  shaberi link --judge gpt-5.1 --source shisa --preset strict --dry-run
+  shaberi link --judge gpt-5.1 --source shisa --preset strict --max-cost 10
+  shaberi link --judge gpt-5.1 --source shisa --preset strict --questions 200
+  shaberi links                                      all links that were measured
+
+A random sample of stored answers is judged anew by the same judge with the prompt set NAME. Where the interval of the
+offset lies within the margin, old and new scores compare. The same command goes on where it was stopped, and one with
+more questions pays only for the rest.
+
+Exit codes: 0 linked, 2 usage or configuration error, 4 not linked, 130 interrupted (the same command goes on)."""
+
+
+class LinkOptions(CommandOptions):
+    """Options of `shaberi link` beside the request."""
+
+    dry_run: Annotated[bool, Field(description="Show calls, dollars and chances; ask nobody"), Option("budget")] = False
+    output_format: OutputFormat = "table"
+    as_json: AsJson = False
+
+
+def link(request: LinkRequest, calls: CallOptions, how: LinkOptions) -> int:
+    """Have stored answers judged anew by the same judge, and measure whether its old and new scores compare."""
+    output_format = "json" if how.as_json else how.output_format
+    check_format(output_format)
+    if how.dry_run:
+        workspace = installation.Installation(Settings.from_environment(), options=calls)
+        plan = link_plan.link_plan(linking.prepare(request, workspace), workspace, datetime.now(UTC))
+        show(plan, output_format)
+        return FINE
+    rows = operations.link(request, calls)
+    show(links.link_result(rows), output_format)
+    return FINE if rows[-1]["granted"] else INCONCLUSIVE

@@ -1,0 +1,84 @@
+"""The request of a link between imported and new scores of a judge; light, so that help and usage errors are quick."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from shaberi_dagster.judges.spec import Rounding
+from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.spec import JudgeBaseUrl, JudgeKeyVariable, RunRequest
+from shaberi_dagster.util.models import Frozen
+
+
+class LinkRequest(Frozen):
+    """The link that a user asks for in the command line or the launchpad."""
+
+    judge: Annotated[
+        str,
+        Field(description="Whose imported scores are linked"),
+        Option("what", metavar="JUDGE", known="judges"),
+    ]
+    preset: Annotated[
+        str,
+        Field(description="Prompt set that it judges with now: the judge JUDGE+NAME"),
+        Option("what", metavar="NAME"),
+    ]
+    models: Annotated[
+        list[str] | None,
+        Field(description="Five or more whose stored answers are judged anew; default: eight at random"),
+        Option("what", known="models"),
+    ] = None
+    questions: Annotated[
+        int, Field(ge=1, description="Answers of each model, dealt to the benchmarks"), Option("what")
+    ] = 100
+    benchmarks: Annotated[
+        list[str] | None,
+        Field(description="Names; default: all that the judge has judged of all of these models"),
+        Option("what", ("--benchmark", "--benchmarks"), known="benchmarks"),
+    ] = None
+    source: Annotated[
+        str | None,
+        Field(description="Tree of the imported scores, where the judge has some in several"),
+        Option("what"),
+    ] = None
+    margin: Annotated[
+        float,
+        Field(gt=0, description="Granted where the offset is shown to be smaller, on the reported scale"),
+        Option("how"),
+    ] = 0.2
+    judge_model: Annotated[
+        str | None,
+        Field(description="Name of the same judge at its endpoint; default: JUDGE"),
+        Option("how", metavar="MODEL"),
+    ] = None
+    judge_base_url: JudgeBaseUrl = None
+    judge_api_key_variable: JudgeKeyVariable = None
+    judge_temperature: Annotated[
+        float | None, Field(ge=0, le=2, description="Of the judge; default: 0"), Option("advanced")
+    ] = None
+    judge_max_tokens: Annotated[
+        int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), Option("advanced")
+    ] = None
+    score_rounding: Annotated[
+        Rounding | None, Field(description="none keeps decimals; legacy rounds half to even"), Option("as the original")
+    ] = None
+    seed: Annotated[
+        int | None,
+        Field(ge=0, description="Of the sample; default: it follows from judge and prompt set"),
+        Option("advanced"),
+    ] = None
+
+    def run_request(self, model: str, tag: str, benchmarks: list[str]) -> RunRequest:
+        """Return the request by which the new judge would judge all stored answers of an imported run."""
+        same = {name: getattr(self, name) for name in _OF_RUNS}
+        judges = [self.judge_model or self.judge]
+        return RunRequest(
+            model=model, tag=tag, benchmarks=benchmarks, judge_models=judges, judge_prompt=self.preset, **same
+        )
+
+
+_OF_RUNS = (
+    *("judge_base_url", "judge_api_key_variable"),
+    *("judge_temperature", "judge_max_tokens", "score_rounding"),
+)
+"""Settings that a request shares with the runs."""

@@ -1,0 +1,296 @@
+"""Links at a real endpoint and on a real lake, of a tree that was imported."""
+
+import shutil
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import polars as pl
+import pytest
+
+from shaberi_dagster.deciding import link as linking
+from shaberi_dagster.deciding.link import expected_calls, measure, prepare, read_link, shares
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.lake.catalog import open_catalog, write_catalog
+from shaberi_dagster.reports.comparison import compare
+from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
+from shaberi_dagster.reports.score_reading import read_rankings
+from shaberi_dagster.reports.standings import remarks_on
+from tests.deciding.linking import MODELS, SIZES, evaluated, imported, judging_again, request
+from tests.example_runs import asked_of, own_engine
+
+pytestmark = pytest.mark.integration
+N = 20 * len(MODELS)
+
+
+@pytest.fixture(autouse=True)
+def engine():
+    with own_engine({}):
+        yield
+
+
+@pytest.fixture
+def tree(workspace, tmp_path):
+    """A lake with an imported tree, and a variant of the prompts."""
+    prompts = shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
+    for name in ("strict", "lenient"):
+        variant = prompts / "variants" / name / "judging"
+        variant.mkdir(parents=True)
+        (variant / "answer_rule.jinja").write_text(f"{name}に採点してください。", encoding="utf-8")
+    own = Installation(replace(workspace.settings, prompts=prompts), environment={})
+    imported(own, tmp_path)
+    return own
+
+
+def linked(asked, workspace):
+    link = prepare(asked, workspace)
+    measure(link, workspace)
+    rows = workspace.lake.read("links", {"link_id": link.link_id})
+    return {row["benchmark"]: row for row in rows.iter_rows(named=True)}
+
+
+def test_a_judge_that_repeats_itself_is_linked(mock, tree):
+    mock.options.script = judging_again(share_changed=0.1)
+
+    rows = linked(request(mock, models=MODELS, questions=54), tree)
+
+    assert list(rows) == ["rakuda", "tengu", "overall"]
+    overall = rows["overall"]
+    assert overall["granted"]
+    assert overall["reason"] is None
+    assert overall["lower"] < 0 < overall["upper"] < 0.2
+    assert overall["n_answers"] == overall["n_scored"] == 54 * len(MODELS)
+    assert (overall["judge"], overall["linked_judge"], overall["source"]) == ("judge-a", "judge-a+strict", "shisa")
+    assert rows["tengu"]["judge_prompt_hash"] != rows["rakuda"]["judge_prompt_hash"]
+
+
+def test_a_judge_whose_scores_moved_is_not_linked_and_it_says_why(mock, tree):
+    mock.options.script = judging_again(offset=0.6)
+
+    overall = linked(request(mock, models=MODELS), tree)["overall"]
+
+    assert not overall["granted"]
+    assert overall["lower"] < 0.6 < overall["upper"]
+    assert "whatever the sample" in overall["reason"]
+
+
+def test_a_sample_that_is_too_small_says_what_would_be_enough(mock, tree):
+    mock.options.script = judging_again(share_changed=0.6)
+
+    overall = linked(request(mock, models=MODELS[:5], questions=10), tree)["overall"]
+
+    assert not overall["granted"]
+    assert "answers of each of these models" in overall["reason"]
+
+
+def test_nothing_is_paid_for_twice_and_a_larger_sample_pays_for_the_rest(mock, tree):
+    mock.options.script = judging_again()
+    asked = request(mock, models=MODELS)
+    small = prepare(asked, tree)
+
+    plan = expected_calls(small, tree, datetime.now(UTC))
+    assert sum(estimate.calls for estimate in plan) == N
+    assert mock.stats()["requests"] == 0
+
+    measure(small, tree)
+    measure(prepare(asked, tree), tree)
+    assert asked_of(mock, "judge-a") == N
+
+    large = prepare(asked.model_copy(update={"questions": 30}), tree)
+    assert sum(estimate.calls for estimate in expected_calls(large, tree, datetime.now(UTC))) == N // 2
+    measure(large, tree)
+    assert asked_of(mock, "judge-a") == N * 3 // 2
+
+
+def test_the_sample_is_random_stratified_and_has_its_probabilities(mock, tree):
+    mock.options.script = judging_again()
+    link = prepare(request(mock, models=MODELS), tree)
+    measure(link, tree)
+
+    sample = tree.lake.read("link_answers", {"link_id": link.link_id})
+
+    counts = sample.group_by("model", "benchmark", "inclusion_probability").len()
+    assert counts["len"].to_list() == [10] * 2 * len(MODELS)
+    assert set(counts.select("benchmark", "inclusion_probability").rows()) == {
+        (name, 10 / size) for name, size in SIZES.items()
+    }
+    assert sample["question_id"].n_unique() > 20, "each model has questions of its own"
+    assert prepare(request(mock, models=MODELS), tree).link_id == link.link_id
+    assert prepare(request(mock, models=MODELS, seed=1), tree).link_id != link.link_id
+    assert not sample.filter(pl.col("new").is_null()).height
+
+
+def test_what_was_judged_anew_is_in_no_leaderboard(mock, tree):
+    mock.options.script = judging_again()
+    linked(request(mock, models=MODELS), tree)
+
+    write_catalog(tree.lake)
+    with open_catalog(tree.settings.warehouse) as catalog:
+        assert catalog.sql("select distinct judge from leaderboard").fetchall() == [("judge-a",)]
+        statuses = catalog.sql("select distinct status from runs where run_tag like 'link-%'").fetchall()
+        assert statuses == [("decision",)]
+
+
+def test_scores_that_were_imported_twice_are_the_judges_own_rounds(mock, tree, tmp_path):
+    mock.options.script = judging_again(share_changed=0.1)
+    imported(tree, tmp_path, rising=range(6))
+
+    link = prepare(request(mock, models=MODELS), tree)
+    measure(link, tree)
+
+    rows = {row["benchmark"]: row for row in read_link(link.link_id, tree.lake)}
+    assert link.spreads == pytest.approx({"rakuda": 0.5, "tengu": 0.2**0.5})
+    assert rows["tengu"]["n_repeated"] == SIZES["tengu"] * len(MODELS)
+    assert rows["tengu"]["repeat_share_equal"] == pytest.approx(0.8)
+    assert rows["tengu"]["repeat_spread"] == pytest.approx(0.2**0.5)
+
+
+def test_prompts_of_another_generation_are_never_linked(mock, tree, monkeypatch):
+    mock.options.script = judging_again(share_changed=0.1)
+    monkeypatch.setattr(linking, "generation_of", lambda _: "J3")
+    link = replace(prepare(request(mock, models=MODELS, questions=54), tree), generation="J2")
+    measure(link, tree)
+
+    overall = tree.lake.read("links").filter(benchmark="overall").row(0, named=True)
+
+    assert (overall["prompt_generation"], overall["new_generation"], overall["granted"]) == ("J2", "J3", False)
+    assert overall["reason"] == "the prompts are of generation J3, and those of the imported scores of J2"
+
+
+def test_two_prompt_sets_have_links_of_their_own(mock, tree):
+    mock.options.script = judging_again()
+    linked(request(mock, models=MODELS), tree)
+    linked(request(mock, models=MODELS, preset="lenient"), tree)
+
+    assert asked_of(mock, "judge-a") == 2 * N
+    assert tree.lake.read("links")["linked_judge"].unique().sort().to_list() == ["judge-a+lenient", "judge-a+strict"]
+
+
+def test_answers_without_a_new_score_allow_no_link(mock, tree):
+    script = judging_again()
+    mock.options.script = lambda body, number: "no idea" if "tengu" in str(body["messages"]) else script(body, number)
+
+    rows = linked(request(mock, models=MODELS), tree)
+
+    assert not rows["tengu"]["granted"]
+    assert "have no new score" in rows["tengu"]["reason"]
+    assert not rows["overall"]["granted"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"judge": "judge-b"}, "no imported judge 'judge-b'"),
+        ({"models": MODELS[:4]}, "5 or more models, and 4 are named"),
+        ({"models": ["org__model-z"]}, "no model 'org__model-z'"),
+        ({"benchmarks": ["elyza"], "models": MODELS}, "no model"),
+    ],
+)
+def test_what_cannot_be_linked_is_refused_before_anything_is_asked(mock, tree, values, message):
+    with pytest.raises(ConfigurationError, match=message):
+        prepare(request(mock, **values), tree)
+
+
+def test_a_judge_of_several_trees_is_linked_to_the_one_that_is_named(mock, tree, tmp_path):
+    imported(tree, tmp_path, models=[f"other-{letter}" for letter in "abcde"], source="umiyuki")
+
+    with pytest.raises(ConfigurationError, match="--source: shisa, umiyuki"):
+        prepare(request(mock), tree)
+    found = prepare(request(mock, source="umiyuki"), tree)
+    assert sorted(found.models) == [f"other-{letter}" for letter in "abcde"]
+
+
+# --- what a link allows ----------------------------------------------------------------------------------------------
+
+
+def compared(workspace, a, b, **values):
+    write_catalog(workspace.lake)
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        return compare(catalog, ComparisonRequest(a, b, **values))
+
+
+def test_a_new_score_compares_with_imported_ones_and_the_interval_has_the_links_uncertainty(mock, tree):
+    mock.options.script = judging_again(share_changed=0.1)
+    link = linked(request(mock, models=MODELS, questions=54), tree)["overall"]
+    evaluated("strong-1", tree, mock)
+
+    report = compared(tree, "strong-1", MODELS[0])
+
+    (section,) = report.sections
+    overall = section.rows[-1]
+    assert report.comparable
+    assert (section.judges, overall["verdict"]) == (("judge-a",), "better")
+    assert overall["difference"] == pytest.approx(overall["mean_a"] - overall["mean_b"] - link["score_offset"])
+    assert overall["lower"] < overall["difference"] < overall["upper"]
+    assert any("linked with judge-a" in warning for warning in report.warnings)
+    mirrored = compared(tree, MODELS[0], "strong-1").sections[0].rows[-1]
+    assert mirrored["difference"] == pytest.approx(-overall["difference"])
+    assert mirrored["verdict"] == "worse"
+
+
+def test_without_a_granted_link_there_is_no_verdict_and_it_says_why(mock, tree):
+    mock.options.script = judging_again(offset=0.6)
+    evaluated("strong-1", tree, mock)
+    with pytest.raises(ConfigurationError, match="no question has a score of both"):
+        compared(tree, "strong-1", MODELS[0])
+
+    linked(request(mock, models=MODELS), tree)
+    report = compared(tree, "strong-1", MODELS[0])
+
+    assert not report.comparable
+    assert "is not linked with judge-a: the offset's interval" in report.caveat
+    assert {row["verdict"] for row in report.sections[0].rows} == {"withheld"}
+
+
+def test_other_prompts_or_settings_than_the_links_do_not_compare(mock, tree):
+    mock.options.script = judging_again(share_changed=0.1)
+    linked(request(mock, models=MODELS, questions=54), tree)
+    linked(request(mock, models=MODELS, judge_max_tokens=900, questions=54, preset="lenient"), tree)
+    evaluated("strong-1", tree, mock, prompt="lenient")
+
+    report = compared(tree, "strong-1", MODELS[0])
+
+    assert "other prompts or settings than the link's" in report.caveat
+
+
+def rankings(workspace):
+    write_catalog(workspace.lake)
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        return read_rankings(catalog, ScoreSelection()).rankings
+
+
+def test_linked_scores_stand_in_one_leaderboard_with_the_links_uncertainty(mock, tree):
+    mock.options.script = judging_again(share_changed=0.1)
+    evaluated("strong-1", tree, mock)
+    apart = {line.model: line for ranking in rankings(tree) for line in ranking.standings}
+    link = linked(request(mock, models=MODELS, questions=54), tree)["overall"]
+
+    (ranking,) = rankings(tree)
+
+    lines = {line.model: line for line in ranking.standings}
+    assert ranking.judges == ("judge-a",)
+    assert ranking.standings[0].model == "strong-1"
+    assert lines.keys() == {"strong-1", *MODELS}
+    assert lines["strong-1"].mean == apart["strong-1"].mean
+    before, now = (line["strong-1"].over_questions.standard_error for line in (apart, lines))
+    assert now > before
+    assert lines[MODELS[0]].over_questions == apart[MODELS[0]].over_questions
+    tie = lines[MODELS[0]].tie
+    assert tie.against_best == "below"
+    means = lines[MODELS[0]].mean - lines["strong-1"].mean
+    assert tie.difference == pytest.approx(means + link["score_offset"])
+    assert any("is linked with judge-a" in remark for remark in remarks_on(ranking.standings))
+
+
+def test_scores_that_are_not_linked_stand_apart(mock, tree):
+    mock.options.script = judging_again(offset=0.6)
+    evaluated("strong-1", tree, mock)
+    linked(request(mock, models=MODELS), tree)
+
+    assert [len(ranking.standings) for ranking in rankings(tree)] == [len(MODELS), 1]
+
+
+@pytest.mark.unit
+def test_shares_are_even_and_what_one_cannot_take_goes_to_the_others():
+    assert shares({"a": 100, "b": 100, "c": 10}, 60) == {"a": 25, "b": 25, "c": 10}
+    assert shares({"a": 3, "b": 2}, 60) == {"a": 3, "b": 2}
