@@ -28,6 +28,10 @@ _COMMANDS = {
         "shaberi_dagster.cli.import_answers:import_answers",
         "Bring answers that were made elsewhere into the lake, as a run that can be judged and compared.",
     ),
+    "adopt": (
+        "shaberi_dagster.cli.adopt:adopt",
+        "Adopt the old suite's prompts, parameters and score parsers from a checkout; none of its code is run.",
+    ),
     "reprocess": (
         "shaberi_dagster.cli.reprocess:reprocess",
         "Make stored runs anew without any call: parse, apply passes, derive scores.",

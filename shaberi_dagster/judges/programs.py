@@ -14,7 +14,7 @@ An expression is a constant, a list of expressions, or a mapping of one operatio
 
 import operator
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from re import _constants, _parser  # type: ignore[attr-defined]
@@ -101,6 +101,19 @@ def _run(node: Node, scope: dict[str, Any]) -> Generator[Asked, str | None, Any]
             raise SuiteError(node["raise"])
         else:
             raise RefusedProgramError(node["refused"])
+
+
+def nodes(program: Node) -> Iterator[Node]:
+    """Yield every node of a program once."""
+    waiting, seen = [program], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        waiting.extend(node[name] for name in ("else", "then", "call") if name in node)
+        waiting.extend(node.get("except", {}).values())
 
 
 def evaluate(expression: Any, scope: Mapping[str, Any]) -> Any:

@@ -167,6 +167,11 @@ class RunRequest(BaseModel):
         Option("what", ("--judge-model",), metavar="MODEL", repeated=True, known="judges"),
     ] = None
     judge_prompt: JudgePrompt = None
+    preset: Annotated[
+        str | None,
+        Field(description="Ask, judge and score as an adopted set of the old suite does (shaberi adopt)"),
+        Option("how", metavar="NAME"),
+    ] = None
     passes: Annotated[
         list[str] | None,
         Field(description="One more pipeline of score modifiers, in order"),

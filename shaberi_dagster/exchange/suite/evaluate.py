@@ -35,7 +35,7 @@ from shaberi_dagster.exchange.suite.values import (
     Symbol,
     key_of,
 )
-from shaberi_dagster.judges.programs import METHODS, OPERATIONS, compiled
+from shaberi_dagster.judges.programs import METHODS, OPERATIONS, compiled, nodes
 from shaberi_dagster.util.identity import sha256_text
 
 _MOST_DEPTH, _MOST_STEPS, _MOST_PATHS = 60, 100_000, 2_000
@@ -1370,19 +1370,6 @@ def read_program(sources: Sources, reader: Reader, externals: Callable[[], Mappi
             waiting.extend([*taken[:place], other] for other in range(1, len(outcomes)))
         _grow(root, path, leaf)
     return _Sharing(sources).shared(root)
-
-
-def nodes(program: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield every node of a program once."""
-    waiting, seen = [program], set[int]()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        yield node
-        waiting.extend(node[name] for name in ("else", "then", "call") if name in node)
-        waiting.extend(node.get("except", {}).values())
 
 
 def _leaf(walk: Walk, reader: Reader) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shaberi_dagster.exchange.suite.evaluate import Reader, Sources, Walk, nodes, read_program
+from shaberi_dagster.exchange.suite.evaluate import Reader, Sources, Walk, read_program
 from shaberi_dagster.exchange.suite.values import Closure, External, Outside, RefusedError, Row, Rows, Symbol
-from shaberi_dagster.judges.programs import SuiteError, run
+from shaberi_dagster.judges.programs import SuiteError, nodes, run
 
 _NAMES = {"tengu": "tengu", "elyza": "elyza", "mt-bench": "mt_bench", "mt_bench": "mt_bench", "rakuda": "rakuda"}
 """Parts of the names of the suite's data sets, and our benchmarks."""
