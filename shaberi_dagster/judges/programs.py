@@ -103,8 +103,14 @@ def _run(node: Node, scope: dict[str, Any]) -> Generator[Asked, str | None, Any]
             raise RefusedProgramError(node["refused"])
 
 
-def nodes(program: Node) -> Iterator[Node]:
-    """Yield every node of a program once."""
+def nodes(program: Node, *, with_calls: bool = True) -> Iterator[Node]:
+    """Yield every node of a program once.
+
+    Args:
+        program: The root.
+        with_calls: Also those of the programs that it calls.
+    """
+    following = ("else", "then", "call") if with_calls else ("else", "then")
     waiting, seen = [program], set[int]()
     while waiting:
         node = waiting.pop()
@@ -112,7 +118,7 @@ def nodes(program: Node) -> Iterator[Node]:
             continue
         seen.add(id(node))
         yield node
-        waiting.extend(node[name] for name in ("else", "then", "call") if name in node)
+        waiting.extend(node[name] for name in following if name in node)
         waiting.extend(node.get("except", {}).values())
 
 

@@ -17,6 +17,7 @@ _ROUTES = ("hosted_vllm/", "openai/")
 _WITHOUT_ADDRESS = frozenset({"openai", "openai_responses", "gemini"})
 """Endpoints that the suite knows by the names of their models."""
 _ANY = "?"
+_QUESTION_ALONE = [{"role": "user", "content": _ANY}]
 _SHOWN_OF_COMMIT = 7
 _INPUTS = ("question", "reference", "criteria", "category", "upstream_id", "answer")
 
@@ -71,6 +72,7 @@ class CallSettings(Frozen):
         api: The interface.
         model: The model's name there.
         system: The system message; "" where none is sent.
+        asks_question: Whether nothing but that and the question as it is stands in the messages.
         temperature: None where the server's default is used.
         max_tokens: None where there is no limit.
         frequency_penalty: 0 where none is sent.
@@ -80,6 +82,7 @@ class CallSettings(Frozen):
     api: str
     model: str
     system: str
+    asks_question: bool
     temperature: float | None
     max_tokens: int | None
     frequency_penalty: float = 0.0
@@ -140,7 +143,13 @@ def answer_settings(name: str, model: str, endpoint: Endpoint) -> CallSettings:
     found = ADOPTED.use(name)
     if found.answers is None:
         raise ConfigurationError(f"the adopted set {name} does not say how answers are asked for: {_has(found)}")
-    return _settings(name, found.answers, model, endpoint)
+    settings = _settings(name, found.answers, model, endpoint)
+    if not settings.asks_question:
+        raise ConfigurationError(
+            f"the adopted set {name} asks {model} over {settings.api} with something else than a system message and "
+            "the question, which this project does not send: leave --preset out"
+        )
+    return settings
 
 
 def of_model(model: str, endpoint: Endpoint) -> dict[str, Any]:
@@ -199,6 +208,7 @@ def read_call(asked: Asked) -> CallSettings:
         api=asked.api,
         model=model,
         system=system,
+        asks_question=[message for message in messages if message["role"] != "system"] == _QUESTION_ALONE,
         temperature=temperature,
         max_tokens=limit,
         frequency_penalty=penalty,

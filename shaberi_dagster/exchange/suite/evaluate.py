@@ -1121,30 +1121,35 @@ class Walk:
 
     def _form(self, form: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         """Return a text with its fields filled, as `str.format` does."""
-        parts: list[Any] = []
-        numbers = iter(range(len(arguments)))
         try:
             pieces = list(string.Formatter().parse(form))
         except ValueError as error:
             raise RaisedError("ValueError") from error
+        fields = [re.fullmatch(r"(\w*)(?:\[(\w+)\])?", field) for _, field, *_ in pieces if field is not None]
+        if None in fields or any("{" in (spec or "") for *_, spec, _ in pieces):
+            self.refuse("a field that is not read")
+        names = [match[1] for match in fields if match]
+        if "" in names and any(name.isdecimal() for name in names):
+            raise RaisedError("ValueError")  # Python numbers fields itself, or not
+        numbers, waiting = iter(range(len(names))), iter(fields)
+        parts: list[Any] = []
         for literal, field, spec, conversion in pieces:
             parts.append(literal)
-            if field is None:
-                continue
-            if spec and "{" in spec:
-                self.refuse("a format within a format")
-            match = re.fullmatch(r"(\w*)(?:\[(\w+)\])?", field)
-            if match is None:
-                self.refuse("a field that is not read")
-            try:
-                name = match[1] or str(next(numbers))
-                value = arguments[int(name)] if name.isdecimal() else named[name]
-            except (IndexError, KeyError, StopIteration) as error:
-                raise RaisedError("KeyError" if match[1] and not match[1].isdecimal() else "IndexError") from error
-            if match[2]:
-                value = self.item(value, int(match[2]) if match[2].isdecimal() else match[2])
-            parts.append(self._formatted(value, spec or "", conversion or ""))
+            match = next(waiting) if field is not None else None
+            if match:
+                value = self._field(match[1] or str(next(numbers)), arguments, named)
+                if match[2]:
+                    value = self.item(value, int(match[2]) if match[2].isdecimal() else match[2])
+                parts.append(self._formatted(value, spec or "", conversion or ""))
         return self.text(parts)
+
+    @staticmethod
+    def _field(name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        if name.isdecimal() and int(name) < len(arguments):
+            return arguments[int(name)]
+        if name in named and not name.isdecimal():
+            return named[name]
+        raise RaisedError("IndexError" if name.isdecimal() else "KeyError")
 
     def _of_dict(self, owner: dict[Any, Any], name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         if any(isinstance(argument, Symbol) for argument in arguments[:1]):

@@ -1,6 +1,7 @@
 """Reading of the suite's benchmarks from its sources: what judges and models are sent, and how scores are found."""
 
 import ast
+import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -74,20 +75,34 @@ def read_suite(files: Mapping[str, str]) -> ReadSuite:
             suite.refused.append(f"{table_file}: {dataset} is none of this project's benchmarks")
             continue
         read = places.benchmark(dataset, benchmark)
-        if reasons := refusals(read.judge):
-            suite.refused.extend(f"{benchmark}: {reason}" for reason in reasons)
-        else:
+        suite.refused.extend(f"{benchmark}: {reason}" for reason in refusals(read.judge) or _silent(read.judge))
+        if _is_whole(read.judge):
             suite.benchmarks[benchmark] = read
-    suite.answers = places.answers()
-    if reasons := refusals(suite.answers):
-        suite.refused.extend(f"answers: {reason}" for reason in reasons)
-        suite.answers = None
+    answers = places.answers()
+    suite.refused.extend(f"answers: {reason}" for reason in refusals(answers) or _silent(answers))
+    if _makes_calls(answers):
+        suite.answers = answers
     return suite
 
 
 def refusals(program: Mapping[str, Any]) -> list[str]:
     """Return why parts of a program were refused; each reason once."""
     return list(dict.fromkeys(node["refused"] for node in nodes(program) if "refused" in node))
+
+
+def _is_whole(judge: Mapping[str, Any]) -> bool:
+    """Return whether a judge's program makes calls, and no refusal depends on anything but the model that is asked."""
+    own = nodes(judge, with_calls=False)
+    return _makes_calls(judge) and not any("refused" in node for node in own)
+
+
+def _silent(program: Mapping[str, Any]) -> list[str]:
+    errors = ", ".join(sorted({node["raise"] for node in nodes(program) if "raise" in node}))
+    return [] if _makes_calls(program) else [f"its code asks no model{f' and raises {errors}' if errors else ''}"]
+
+
+def _makes_calls(program: Mapping[str, Any]) -> bool:
+    return any("ask" in node for node in nodes(program))
 
 
 def _table(sources: Sources) -> tuple[str, str, list[str]]:
@@ -103,7 +118,9 @@ def _table(sources: Sources) -> tuple[str, str, list[str]]:
             if _EVALUATOR in keys:
                 names = [key.value for key in value.keys if isinstance(key, ast.Constant)]
                 return path, targets[0].id, [str(name) for name in names]
-    raise RefusedError("the checkout", f"no table of data sets (a dict whose entries have {_EVALUATOR}) was found")
+    unreadable = "".join(f"; {reason}" for reason in sources.unreadable.values())
+    reason = f"no table of data sets (a dict whose entries have {_EVALUATOR}) was found{unreadable}"
+    raise RefusedError("the checkout", reason)
 
 
 @dataclass(frozen=True)
@@ -205,7 +222,7 @@ class _Places:
 
     def _program(self, read: Reader, rows: list[Rows]) -> dict[str, Any]:
         def externals() -> Mapping[str, External]:
-            return dict.fromkeys(_LOADERS, lambda *_, **__: rows[0])
+            return {**dict.fromkeys(_LOADERS, lambda *_, **__: rows[0]), "textwrap.dedent": _dedent}
 
         return read_program(self.sources, read, externals)
 
@@ -241,6 +258,10 @@ def _mentions(node: ast.AST, word: str) -> bool:
         word in (getattr(inner, "id", None), getattr(inner, "attr", None), getattr(inner, "value", None))
         for inner in ast.walk(node)
     )
+
+
+def _dedent(text: Any) -> Any:
+    return textwrap.dedent(text) if isinstance(text, str) else Outside("a text without indentation")
 
 
 def _arguments(function: Any, dataset: str) -> dict[str, Any]:
