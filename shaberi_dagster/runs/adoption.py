@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from shaberi_dagster.benchmarks.questions import QuestionSet, content_sha256, known_sets, set_name_of
 from shaberi_dagster.benchmarks.registry import parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.sets import ADOPTED, AdoptedSet, answer_settings, judge_settings
@@ -27,7 +26,7 @@ def with_preset(request: RunRequest, stored: RunSpec | None = None) -> RunReques
     if request.preset is None:
         return request
     found = ADOPTED.use(request.preset)
-    filled: dict[str, Any] = {"benchmarks": _benchmarks(request, found)}
+    filled: dict[str, Any] = {"benchmarks": _benchmarks(request, found, stored)}
     if request.judge_models or (stored and stored.judges):
         filled["judge_prompt"] = request.preset
     if stored is None or stored.origin == "own":
@@ -38,10 +37,11 @@ def with_preset(request: RunRequest, stored: RunSpec | None = None) -> RunReques
     return request.model_copy(update=own)
 
 
-def _benchmarks(request: RunRequest, found: AdoptedSet) -> list[str]:
-    """Return the benchmarks that are asked for; without a word, or with `all`, those of the set."""
+def _benchmarks(request: RunRequest, found: AdoptedSet, stored: RunSpec | None) -> list[str]:
+    """Return the benchmarks that are asked for; without a word, or with `all`, those of the set that the run has."""
     if request.benchmarks in (None, ["all"]):
-        return list(found.benchmarks)
+        is_whole = stored is None or (stored.origin == "own" and request.benchmarks is not None)
+        return [name for name in found.benchmarks if is_whole or (stored and name in stored.benchmarks)]
     names = [benchmark.name for benchmark in parse_benchmarks(",".join(request.benchmarks or ()))]
     if missing := [name for name in names if name not in found.benchmarks]:
         reasons = "".join(f"; {reason}" for reason in found.refused[:3])
@@ -88,23 +88,7 @@ def adopted_defaults(name: str, model: str, endpoint: Endpoint) -> tuple[dict[st
     return usual | {word: value for word, value in given.items() if value is not None}, endpoint
 
 
-def without_left_out(request: RunRequest, questions: QuestionSet) -> QuestionSet:
-    """Return a question set without the questions that a request's adopted set leaves out.
-
-    Raises:
-        ConfigurationError: What remains is no registered set, so it would not be found again.
-    """
-    entry = ADOPTED.use(request.preset).benchmarks.get(questions.benchmark) if request.preset else None
-    left_out = entry.left_out if entry else ()
-    kept = tuple(question for question in questions.questions if question.position not in left_out)
-    if len(kept) == len(questions.questions):
-        return questions
-    sha256 = content_sha256(kept)
-    name = set_name_of(questions.benchmark, len(kept), sha256)
-    if name not in known_sets():
-        raise ConfigurationError(
-            f"the adopted set {request.preset} leaves out questions {', '.join(map(str, left_out))} of "
-            f"{questions.benchmark}, and {questions.name} without them is no registered set: "
-            "give a file that lacks them"
-        )
-    return replace(questions, name=name, sha256=sha256, questions=kept)
+def left_out(request: RunRequest, benchmark: str) -> tuple[int, ...]:
+    """Return the positions of the questions of a benchmark that a request's adopted set leaves out."""
+    entry = ADOPTED.use(request.preset).benchmarks.get(benchmark) if request.preset else None
+    return entry.left_out if entry else ()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from shaberi_dagster.benchmarks.questions import QuestionSet
+from shaberi_dagster.benchmarks.questions import QuestionSet, known_sets, without_positions
 from shaberi_dagster.benchmarks.registry import (
     ALL_BENCHMARKS,
     DEFAULT_SEED,
@@ -28,7 +28,7 @@ from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
 from shaberi_dagster.plugins.discovery import Kind
 from shaberi_dagster.prompts.library import generation_prompt_hash, judges_alike
-from shaberi_dagster.runs.adoption import adopted_defaults, with_preset, without_left_out
+from shaberi_dagster.runs.adoption import adopted_defaults, left_out, with_preset
 from shaberi_dagster.runs.questions import load_questions, load_source, sampled, stored_question_set
 from shaberi_dagster.runs.spec import (
     SINGLE,
@@ -232,6 +232,8 @@ class _Planner:
     def _benchmark(self, benchmark: Benchmark, endpoint: Endpoint, judges: tuple[str, ...]) -> BenchmarkSpec:
         before = self._before(benchmark)
         questions, sample = self._question_set(benchmark)
+        is_stored = before is not None and before.question_set_sha256 == questions.sha256
+        is_registered = (sample.of if sample else questions.name) in known_sets()
         defaults = benchmark.generation.sampling
         if (most := default_max_tokens(endpoint)) is not None:
             defaults = replace(defaults, max_tokens=most)
@@ -248,16 +250,20 @@ class _Planner:
             question_set=questions.name,
             question_set_sha256=questions.sha256,
             n_questions=len(questions.questions),
-            source=before.source if before and before.question_set_sha256 == questions.sha256 else questions.source,
+            source=before.source if before and is_stored else questions.source,
             source_revision=questions.source_revision,
             prompt_hash=generation_prompt_hash(self.workspace.prompts, benchmark),
             **{name: setting(name) for name in ("temperature", "max_tokens", "frequency_penalty")},
             parameters=_parameters(before, layers),
             sample=sample,
+            left_out=before.left_out if before and is_stored else () if is_registered else self._left_out(benchmark),
             entry=PluginEntry.of(benchmark),
             judges=judges,
             **self._samples(benchmark),
         )
+
+    def _left_out(self, benchmark: Benchmark) -> tuple[int, ...]:
+        return left_out(self.request, benchmark.name)
 
     def _samples(self, benchmark: Benchmark) -> dict[str, Any]:
         """Say how many samples there are, and what is made of them."""
@@ -286,7 +292,8 @@ class _Planner:
             return load_questions(self.stored, benchmark.name, workspace), before.sample
         name = names[0] if names else None
         known = stored_question_set(workspace.lake, benchmark.name, name=name) if name else None
-        whole = without_left_out(request, known or load_source(benchmark, request.questions, name, workspace))
+        whole = known or load_source(benchmark, request.questions, name, workspace)
+        whole = without_positions(whole, self._left_out(benchmark))
         if request.sample is None or request.sample >= len(whole.questions):
             return whole, None
         seed = DEFAULT_SEED if request.sample_seed is None else request.sample_seed

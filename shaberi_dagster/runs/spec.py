@@ -469,6 +469,9 @@ class BenchmarkSpec(Frozen):
     """All other parameters of its answers by name, the system prompt among them."""
     sample: Annotated[SampleSpec | None, IDENTITY] = None
     """None when its set was taken as it is."""
+    # Left out of JSON where there are none.
+    left_out: Annotated[tuple[int, ...], IDENTITY, Field(exclude_if=lambda positions: not positions)] = ()
+    """Positions of its source's questions that an adopted set leaves out."""
     samples: Annotated[int, IDENTITY] = 1
     """Answers to each question, the single one included."""
     single: Annotated[Literal["own", "first"] | None, Identity(unset="first"), Grows(_first_known)] = None
