@@ -12,7 +12,7 @@ from shaberi_dagster.plugins.discovery import Kind, PluginFile, read_yaml
 from shaberi_dagster.util.models import Frozen
 
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
-_ROUTES = ("hosted_vllm/", "openai/")
+_ROUTES = ("hosted_vllm/", "openai/", "gemini/")
 """What litellm takes off a model's name."""
 _WITHOUT_ADDRESS = frozenset({"openai", "openai_responses", "gemini"})
 """Endpoints that the suite knows by the names of their models."""

@@ -10,6 +10,8 @@ import builtins
 import re
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import deepcopy
 from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
@@ -38,7 +40,7 @@ from shaberi_dagster.exchange.suite.values import (
 from shaberi_dagster.judges.programs import METHODS, OPERATIONS, compiled, nodes
 from shaberi_dagster.util.identity import sha256_text
 
-_MOST_DEPTH, _MOST_STEPS, _MOST_PATHS = 60, 100_000, 2_000
+_MOST_DEPTH, _MOST_ROUNDS, _MOST_STEPS, _MOST_PATHS = 60, 50, 100_000, 2_000
 _CALLS = {
     "chat.completions.create": "chat.completions",
     "ChatCompletion.create": "chat.completions",
@@ -191,6 +193,21 @@ class Walk:
                 self._define(statement, Scope(module, module.names))
             self._place = before
         return self._modules[path]
+
+    def run_command(self, path: str) -> None:
+        """Read what a file does as a command, up to its first call of a function of its own.
+
+        So far it reads options, and tells other modules of them.
+        """
+        module = self.module(path)
+        self.stop_at = path
+        try:
+            for statement in self._sources.trees[path].body:
+                if isinstance(statement, ast.If) and _is_guard(statement):
+                    self._run(statement.body, Scope(module, module.names))
+        except _ReturnedError:
+            pass
+        self.stop_at = None
 
     def _define(self, statement: ast.stmt, scope: Scope) -> None:
         """Do a statement of a top level; names of one that is refused are broken."""
@@ -482,6 +499,20 @@ class Walk:
             except _BreakError:
                 return
         self._run(statement.orelse, scope)
+
+    def _do_While(self, statement: ast.While, scope: Scope) -> None:
+        for _ in range(_MOST_ROUNDS):
+            if not self.truth(self.value(statement.test, scope)):
+                self._run(statement.orelse, scope)
+                return
+            try:
+                self._run(statement.body, scope)
+            except _ContinueError:
+                continue
+            except _BreakError:
+                return
+        self._place = (scope.module.path, statement)
+        self.refuse("goes round too often")
 
     def _do_Return(self, statement: ast.Return, scope: Scope) -> None:
         raise _ReturnedError(self.value(statement.value, scope) if statement.value else None)
@@ -938,6 +969,10 @@ class Walk:
         if quantifier and len(node.args) == 1 and isinstance(node.args[0], (ast.GeneratorExp, ast.ListComp)):
             return self._quantified(quantifier == "any", node.args[0], scope)
         function = self.value(node.func, scope)
+        if function == Builtin("print") or (isinstance(function, Outside) and function.path.startswith("logging.")):
+            with suppress(RefusedError):  # what is told is no part of what is sent
+                self._sequence(node.args, scope)
+            return None
         arguments = self._sequence(node.args, scope)
         named: dict[str, Any] = {}
         for keyword in node.keywords:
@@ -979,7 +1014,7 @@ class Walk:
         if self._depth >= _MOST_DEPTH:
             self.refuse("calls go too deep")
         node, module = function.node, function.scope.module
-        if self.stop_at == module.path and self._depth:
+        if self.stop_at == module.path and (self._depth or not _reads_options(node)):
             raise _ReturnedError(None)
         outer = None if function.scope.names is module.names else function.scope
         given = self._given(function, arguments, named)
@@ -1010,7 +1045,8 @@ class Walk:
 
             def read(walk: Walk) -> Any:
                 walk.begin_request()
-                return walk.call(walk.module(function.scope.module.path).names[name], [], given)
+                # A walk may change lists and dicts; the next one begins with them as they were.
+                return walk.call(walk.module(function.scope.module.path).names[name], [], deepcopy(dict(given)))
 
             known[key] = read_program(self._sources, read, lambda: self._externals)
         errors = sorted({node["raise"] for node in nodes(known[key]) if "raise" in node})
@@ -1044,8 +1080,6 @@ class Walk:
         return values
 
     def _builtin(self, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        if name == "print":
-            return None
         first = arguments[0] if arguments else None
         if name == "str" and len(arguments) == 1:
             return self.text([first]) if isinstance(first, (Symbol, *_SIMPLE)) else Outside("a text")
@@ -1300,6 +1334,15 @@ class Walk:
         )
         self._api = api
         return Reply(self._asked)
+
+
+def _is_guard(statement: ast.If) -> bool:
+    """Return whether a statement is `if __name__ == "__main__"`."""
+    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test))
+
+
+def _reads_options(node: ast.AST) -> bool:
+    return any(isinstance(inner, ast.Attribute) and inner.attr == "add_argument" for inner in ast.walk(node))
 
 
 def _stored(statements: Sequence[ast.stmt]) -> frozenset[str]:

@@ -200,15 +200,14 @@ class _Places:
         mapper = self._function(lambda node: node.name == "get_model_answer")
         if answerer is None and mapper is None:
             return {"refused": "the checkout: no function get_answerer or get_model_answer"}
-        main = self._function(
-            lambda node: node.name == "main" and _mentions(node, "add_argument"), near=answerer or mapper
-        )
+        try:
+            command = self._command(answerer or mapper)
+        except RefusedError as error:
+            return {"refused": str(error)}
 
         def read(walk: Walk) -> Any:
-            if main:
-                walk.stop_at = main[0]
-                walk.call(walk.module(main[0]).names[main[1]], [], {})
-                walk.stop_at = None
+            if command:
+                walk.run_command(command)
             question = Symbol({"input": "question"})
             if answerer:
                 function = walk.call(walk.module(answerer[0]).names[answerer[1]], [_MODEL], {})
@@ -234,21 +233,28 @@ class _Places:
         paths = (path for path in self.sources.trees if path != self.table_file)
         return next((path for path in paths if word in self.sources.texts[path]), None)
 
-    def _function(
-        self, wanted: Callable[[ast.FunctionDef], bool], near: tuple[str, str] | None = None
-    ) -> tuple[str, str] | None:
-        """Return file and name of the first function of a top level that is wanted.
-
-        Args:
-            wanted: Whether a function is.
-            near: Another one, whose file or name the file must mention.
-        """
+    def _function(self, wanted: Callable[[ast.FunctionDef], bool]) -> tuple[str, str] | None:
+        """Return file and name of the first function of a top level that is wanted."""
         for path, tree in self.sources.trees.items():
-            if near and near[0].rpartition("/")[2].removesuffix(".py") not in self.sources.texts[path]:
-                continue
             for statement in tree.body:
                 if isinstance(statement, ast.FunctionDef) and wanted(statement):
                     return path, statement.name
+        return None
+
+    def _command(self, answerer: tuple[str, str] | None) -> str | None:
+        """Return the file whose command asks for answers: it has options and names the module that asks.
+
+        Raises:
+            RefusedError: It works when it is imported, and tells the other module of its options.
+        """
+        module = answerer[0].rpartition("/")[2].removesuffix(".py") if answerer else ""
+        texts, trees = self.sources.texts, self.sources.trees
+        for path in (path for path in trees if "add_argument" in texts[path] and module in texts[path]):
+            if "__main__" in texts[path]:
+                return path
+            for statement in (node for node in ast.walk(trees[path]) if isinstance(node, ast.Assign)):
+                if isinstance(statement.targets[0], ast.Attribute):
+                    raise RefusedError(f"{path}:{statement.lineno}", "sets an option when it is imported")
         return None
 
 

@@ -186,7 +186,7 @@ def test_a_commit_is_adopted_asked_and_judged_with(repository):
 
 
 @pytest.fixture
-def old(repository) -> None:
+def old(repository: Path) -> None:
     assert run("shaberi", "adopt", repository, "--name", "old").code == 3
 
 
@@ -223,7 +223,7 @@ def test_the_set_says_where_it_is_from_without_telling_more(repository):
     assert str(repository.parent) not in text
 
 
-def test_a_folder_without_git_is_read_as_it_lies_there(repository, tmp_path):
+def test_a_folder_without_git_is_read_as_it_lies_there(tmp_path):
     folder = tmp_path / "plain"
     folder.mkdir()
     for name, text in {"config": CONFIG, "calls": CALLS}.items():

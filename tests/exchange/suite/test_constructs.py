@@ -90,6 +90,7 @@ GENERATION = {
     "names and lists": 'def get_answer(question, model_name):\n    limit = 2048\n    limit = 6000\n    if model_name in LIST:\n        limit = 30000\n    client = OpenAI(base_url="http://localhost/v1")\n    response = client.chat.completions.create(model=model_name, messages=[{"role": "system", "content": "親切"}, {"role": "user", "content": question}], temperature=0.2, max_tokens=limit)\n    return response.choices[0].message.content\n',
     "conditions": 'def get_answer(question, model_name):\n    arguments = {"messages": [{"role": "user", "content": question}], "temperature": 0.2, "api_base": "http://x"}\n    if any(model_name.startswith(one) for one in ["gpt-5", "o1"]):\n        arguments["temperature"] = 1\n    elif "gpt" in model_name.lower():\n        arguments.pop("api_base", None)\n    else:\n        arguments["min_p"] = 0.1\n    arguments["model"] = f"hosted/{model_name}"\n    return completion(**arguments).choices[0].message.content\n',
     "computed key": 'def get_answer(question, model_name):\n    name = "max_tokens" if os.environ.get("OPENAI_BASE_URL") else "max_completion_tokens"\n    client = OpenAI()\n    try:\n        response = client.chat.completions.create(model=model_name, messages=[{"role": "user", "content": question}], **{name: 5})\n    except Exception as e:\n        other = "max_tokens" if name == "max_completion_tokens" else "max_completion_tokens"\n        response = client.chat.completions.create(model=model_name, messages=[], **{other: 5})\n    return response.choices[0].message.content\n',
+    "tried again": 'def get_answer(question, model_name):\n    tries = 0\n    while tries < 3:\n        try:\n            messages = [{"role": "user", "content": question}]\n            messages.insert(0, {"role": "system", "content": "x"})\n            said = get_model_response(messages, model_name)\n            print(f"{str(said):>10}")\n            return said\n        except KeyError:\n            tries += 1\n',
     "kept answer": 'def get_answer(question, model_name):\n    content = OpenAI().chat.completions.create(model=model_name, messages=[{"role": "user", "content": question}]).choices[0].message.content\n    if model_name in LIST:\n        try:\n            if "</think>" in content:\n                content = content.split("</think>")[1].strip()\n        except:\n            print("none")\n    return content\n',
 }
 
@@ -207,7 +208,10 @@ def test_answers_are_asked_for_as_python_asks(name, address, monkeypatch):
         ("def prompt(row):\n    return f\"{row['Question']:>10}\"\n", "config.py:4: formats what a run will find"),
         ('def prompt(row):\n    return row["Level"]\n', "config.py:4: the column Level is not known here"),
         ("class Prompt:\n    pass\ndef prompt(row):\n    return Prompt().text\n", "config.py:3: classes are not read"),
-        ('def prompt(row):\n    text = ""\n    while True:\n        text += "a"\n', "config.py:5: While is not read"),
+        (
+            'def prompt(row):\n    text = ""\n    while True:\n        text += "a"\n',
+            "config.py:5: goes round too often",
+        ),
     ],
 )
 def test_other_constructs_are_refused_with_their_line(prompt, reason):
@@ -247,6 +251,48 @@ def test_nothing_of_the_source_is_run(tmp_path):
     texts = files(prompt=f"{bomb}def prompt(row):\n    open({str(marker)!r}, 'w')\n    return row['Question']\n")
     assert list(read_suite(texts).benchmarks) == ["elyza"]
     assert not marker.exists()
+
+
+OPTIONS = """
+import argparse
+import llm
+def everything(model):
+    return [unknown for unknown in model]
+{start}
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-m", "--model_name", required=True)
+    parser.add_argument("-p", "--limit", type=int, default=77)
+    args = parser.parse_args()
+    llm.LIMIT = args.limit
+    everything(args.model_name)
+{end}
+"""
+LIMITED = (
+    ASKED
+    + """
+LIMIT = 5
+def get_answer(question, model_name):
+    client = OpenAI()
+    return client.chat.completions.create(model=model_name, messages=[], max_tokens=LIMIT).choices[0].message.content
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("def main():", "if __name__ == '__main__':\n    main()"), ("if __name__ == '__main__':", "")],
+)
+def test_a_command_tells_other_modules_of_its_options(start, end):
+    command = OPTIONS.format(start=start, end=end)
+    read = read_suite(files(calls=LIMITED) | {"suite/generate.py": command})
+    (call,), _ = followed(read.answers, {"question": "問", "model": "m"}, ["答"])
+    assert call["max_tokens"] == 77
+
+
+def test_options_that_are_set_by_an_import_are_refused():
+    read = read_suite(files(calls=LIMITED) | {"suite/generate.py": OPTIONS.format(start="if True:", end="")})
+    assert read.answers is None
+    assert read.refused == ["answers: suite/generate.py:11: sets an option when it is imported"]
 
 
 def test_a_program_that_was_refused_says_where():
