@@ -15,10 +15,14 @@ from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.types import Message, Role
 
 _OF_QUESTION = ("question", "reference", "criteria", "category", "upstream_id", "position")
+_MOST_REPLY = 50_000
+"""Characters of a judge's text that patterns are tried on; the suite's judges write 1,024 tokens."""
 
 
 class AdoptedJudge(ModelJudge):
     """A judge that follows the program of an adopted set."""
+
+    takes_any_score = True  # the suite checks no range
 
     def __init__(self, spec: JudgeSpec, benchmark: Benchmark) -> None:
         name = spec.prompt or ""
@@ -40,6 +44,8 @@ class AdoptedJudge(ModelJudge):
     async def score(self, question: Question, answer: str, reply: str, ask: AskModel) -> float | None:
         """Return the score that the suite would write; None where it writes null or no row."""
         walk = self._walk(question, answer)
+        if len(reply) > _MOST_REPLY:
+            return None
         try:
             next(walk)
             asked = walk.send(reply)

@@ -32,12 +32,14 @@ class ModelJudge(Judge):
     Attributes:
         file_sha256: Hash of the plugin's file: after a change its judgements are made anew.
         most_calls: Most calls for one answer; the dry run counts with them.
+        takes_any_score: Whether scores out of scale count, flagged, as imported ones do.
         spec: The model that it asks, and its settings.
         benchmark: What it judges.
     """
 
     file_sha256: ClassVar[str | None] = None
     most_calls: ClassVar[int] = 1
+    takes_any_score: ClassVar[bool] = False
 
     def __init__(self, spec: JudgeSpec, benchmark: Benchmark) -> None:
         self.spec, self.benchmark = spec, benchmark
@@ -96,11 +98,12 @@ class ModelJudge(Judge):
         if score is None:
             said = {"error_class": "no_score", "error_message": "the judge found no score"}
             return self._row(calls) | {"status": "error"} | said
-        if not low <= score <= high:
+        if not low <= score <= high and not self.takes_any_score:
             message = f"the judge gave {score:g}, and the scale is {low} to {high}"
             outside = {"error_class": "out_of_scale", "error_message": message, "out_of_scale": True}
             return self._row(calls) | {"status": "error"} | outside
-        return self._row(calls) | {"status": "ok", "score": score, "score_source": "judge", "out_of_scale": False}
+        verdict = {"score": score, "score_source": "judge", "out_of_scale": not low <= score <= high}
+        return self._row(calls) | {"status": "ok"} | verdict
 
     def _said(self, call: Call) -> str:
         """Return what scores are looked for in: a reply without its thinking."""

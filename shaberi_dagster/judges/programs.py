@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from re import _constants, _parser  # type: ignore[attr-defined]
+from re import _compiler, _constants, _parser  # type: ignore[attr-defined]
 from typing import Any
 
 Node = Mapping[str, Any]
@@ -169,6 +169,8 @@ def _check_repeats(parsed: Sequence[Any], *, within: bool) -> None:
 
 
 _FEW = 1
+_CONSUMING = {_constants.LITERAL, _constants.IN, _constants.SUBPATTERN, _constants.BRANCH, _constants.ANY}
+"""Parts of patterns that take characters, and nothing else."""
 _REPEATS = {_constants.MAX_REPEAT, _constants.MIN_REPEAT, getattr(_constants, "POSSESSIVE_REPEAT", None)}
 
 
@@ -217,6 +219,39 @@ def _capped(text: Any) -> Any:
     return text[:_MOST_TEXT] if isinstance(text, str) else text
 
 
+def _substituted(pattern: str, new: str, text: Any, flags: int = 0, count: int = 0) -> str:
+    """Return a text with matches replaced.
+
+    A match ends with what the pattern ends with, so nothing is looked for behind the last of these: a text with
+    thousands of beginnings and no end takes no time.
+    """
+    whole, ending = compiled(pattern, flags), _ending(pattern, flags)
+    if ending is None or not isinstance(text, str):
+        return whole.sub(new, text, count=count)
+    last, found = 0, ending.search(text)
+    while found:
+        last = max(last, found.end())
+        found = ending.search(text, found.start() + 1)
+    return whole.sub(new, text[:last], count=count) + text[last:]
+
+
+@cache
+def _ending(pattern: str, flags: int) -> re.Pattern[str] | None:
+    """Return the pattern of what follows the last endless repetition; None where that may be nothing."""
+    parsed = _parser.parse(pattern, flags)
+    repeats = [number for number, (kind, _) in enumerate(parsed) if kind in _REPEATS]
+    if not repeats or _kinds(parsed) - _REPEATS - _CONSUMING:
+        return None
+    ending = parsed[repeats[-1] + 1 :]
+    return _compiler.compile(ending, parsed.state.flags) if len(ending) and ending.getwidth()[0] else None
+
+
+def _kinds(parsed: Sequence[Any]) -> set[Any]:
+    """Return the kinds of all parts of a pattern, inner ones included."""
+    inner = [part for _, content in parsed for part in _parts(content)]
+    return {kind for kind, _ in parsed}.union(*map(_kinds, inner))
+
+
 def _either(first: Any, second: Any) -> Any:
     return first or second
 
@@ -224,7 +259,7 @@ def _either(first: Any, second: Any) -> Any:
 OPERATIONS: Mapping[str, Callable[..., Any]] = {
     **{name: _method(name) for name in METHODS},
     **{name: _matched(name) for name in ("search", "match", "fullmatch", "findall")},
-    "sub": lambda pattern, new, text, flags=0, count=0: compiled(pattern, flags).sub(new, _capped(text), count=count),
+    "sub": _substituted,
     "split_by": lambda pattern, text, flags=0, most=0: compiled(pattern, flags).split(_capped(text), maxsplit=most),
     "group": lambda match, *groups: match.group(*groups),
     "text": lambda *parts: "".join(map(str, parts)),
