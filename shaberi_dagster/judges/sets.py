@@ -155,10 +155,11 @@ def answer_settings(name: str, model: str, endpoint: Endpoint) -> CallSettings:
 def of_model(model: str, endpoint: Endpoint) -> dict[str, Any]:
     """Return the inputs of programs that say which model is asked, and where.
 
-    An address that is not the model's own is one that the suite's user would have set.
+    An address that is not the model's own is one that the suite's user would have set, and such a server needs no key.
     """
-    address = {} if endpoint.name in _WITHOUT_ADDRESS else {"environment OPENAI_BASE_URL": endpoint.base_url}
-    return {"model": model, **address}
+    is_named = endpoint.name in _WITHOUT_ADDRESS
+    known = {"OPENAI_API_KEY": "set"} if is_named else {"OPENAI_BASE_URL": endpoint.base_url}
+    return {"model": model, **{f"environment {name}": value for name, value in known.items()}}
 
 
 def most_calls(program: Node) -> int:

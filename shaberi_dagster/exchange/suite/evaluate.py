@@ -2,31 +2,32 @@
 
 Nothing of the checkout is run. Its syntax trees are walked here, with constants as they are and rows, models and
 replies as symbols. Wherever the walk depends on a symbol it is repeated for each outcome, so that a tree of all
-outcomes remains (`judges.programs`). What is not known here is refused with file and line, for the paths that reach it.
+outcomes remains (`trees`). What is not known here is refused with file and line, for the paths that reach it.
 """
 
 import ast
 import builtins
 import re
-import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from pathlib import PurePosixPath
-from typing import Any, NoReturn
+from typing import Any
 
+from shaberi_dagster.exchange.suite.calls import CALLS, Calls
+from shaberi_dagster.exchange.suite.sources import Sources
+from shaberi_dagster.exchange.suite.trees import Branch, read_program
 from shaberi_dagster.exchange.suite.values import (
+    SIMPLE,
     Bound,
     Broken,
     Builtin,
     Caught,
     Closure,
     External,
-    Kind,
     Module,
     Options,
     Outside,
-    Parser,
     Pattern,
     RaisedError,
     RefusedError,
@@ -36,35 +37,14 @@ from shaberi_dagster.exchange.suite.values import (
     Scope,
     Symbol,
     key_of,
+    kind_of,
 )
-from shaberi_dagster.judges.programs import METHODS, OPERATIONS, compiled, nodes
+from shaberi_dagster.judges.programs import nodes
 from shaberi_dagster.util.identity import sha256_text
 
-_MOST_DEPTH, _MOST_ROUNDS, _MOST_STEPS, _MOST_PATHS = 60, 50, 100_000, 2_000
-_CALLS = {
-    "chat.completions.create": "chat.completions",
-    "ChatCompletion.create": "chat.completions",
-    "litellm.completion": "litellm.completion",
-    "responses.create": "responses",
-    "completions.create": "completions",
-    "models.generate_content": "gemini.generate_content",
-}
-"""Ends of the paths of functions that ask a model, and the interface of each."""
-_ASKING = frozenset(path.rpartition(".")[2] for path in _CALLS)
+_MOST_DEPTH, _MOST_ROUNDS, _MOST_STEPS = 60, 50, 100_000
+_ASKING = frozenset(path.rpartition(".")[2] for path in CALLS)
 _DOING = (ast.Raise, ast.Global, ast.Nonlocal, ast.Delete, ast.Await, ast.Yield, ast.YieldFrom)
-_MESSAGES = ("messages", "input", "prompt", "contents")
-_ADDRESSES = ("base_url", "api_base")
-_NOT_SENT = frozenset({"model", "api_key", "stream", "timeout", *_MESSAGES, *_ADDRESSES})
-_PURE = frozenset({"str", "float", "int", "round", "len", "sum", "min", "max", "abs"})
-_KINDS: Mapping[str, Kind] = {
-    **dict.fromkeys(("split", "rsplit", "splitlines", "partition", "rpartition", "findall", "split_by", "map"), "list"),
-    **dict.fromkeys(("float", "int", "round", "len", "sum", "min", "max", "abs", "find", "rfind", "count"), "number"),
-    **dict.fromkeys(("subtract", "multiply", "divide", "floordiv", "mod"), "number"),
-    **dict.fromkeys(("search", "match", "fullmatch"), "match"),
-    **dict.fromkeys(("startswith", "endswith", "isdigit", "isdecimal", "isnumeric", "eq", "ne", "in"), "bool"),
-    **dict.fromkeys(("lt", "le", "gt", "ge", "null", "true"), "bool"),
-}
-_CONVERSIONS = {"s": "str", "r": "repr", "a": "ascii"}
 _BINARY: Mapping[type[ast.operator], str] = {
     ast.Add: "add",
     ast.Sub: "subtract",
@@ -81,7 +61,6 @@ _COMPARED: Mapping[type[ast.cmpop], str] = {
     ast.Gt: "gt",
     ast.GtE: "ge",
 }
-_SIMPLE = (str, int, float, bool, type(None))
 
 
 class _ReturnedError(Exception):
@@ -98,67 +77,7 @@ class _ContinueError(Exception):
     pass
 
 
-class LeftOutError(Exception):
-    """The row is one that the suite leaves out."""
-
-
-class Sources:
-    """The Python files of a checkout.
-
-    Args:
-        files: Texts by path.
-    """
-
-    def __init__(self, files: Mapping[str, str]) -> None:
-        self.texts, self.trees, self.unreadable = files, dict[str, ast.Module](), dict[str, str]()
-        self.stored: dict[int, frozenset[str]] = {}
-        self.only_tells: dict[int, bool] = {}
-        self.requests: dict[str, dict[str, Any]] = {}
-        for path, text in sorted(files.items(), key=lambda item: (item[0].count("/"), item[0])):
-            try:
-                self.trees[path] = ast.parse(text)
-            except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-                line = getattr(error, "lineno", None)
-                self.unreadable[path] = f"{path}{f':{line}' if line else ''}: does not parse"
-
-    def path_of(self, name: str, importer: str, level: int) -> str | None:
-        """Return the path of a module that a file imports; None when it is another package's."""
-        folder = PurePosixPath(importer).parent
-        for _ in range(level - 1):
-            folder = folder.parent
-        inner = name.replace(".", "/")
-        starts = [folder] if level else [folder, PurePosixPath()]
-        for start in starts:
-            for tail in (f"{inner}.py", f"{inner}/__init__.py") if inner else ("__init__.py",):
-                path = str(start / tail)
-                if path in self.texts:
-                    return path
-        return None
-
-    def segment(self, path: str, node: ast.AST) -> str:
-        """Return the text of a node."""
-        return ast.get_source_segment(self.texts[path], node) or ""
-
-
-class Branch:
-    """The outcomes that one walk takes, and the questions that it met.
-
-    Args:
-        chosen: Numbers of outcomes of its first questions; all others take the first outcome.
-    """
-
-    def __init__(self, chosen: Sequence[int] = ()) -> None:
-        self._chosen = chosen
-        self.met: list[tuple[dict[str, Any], tuple[str, ...], int]] = []
-
-    def outcome(self, question: dict[str, Any], outcomes: tuple[str, ...]) -> str:
-        """Take an outcome of a question."""
-        number = self._chosen[len(self.met)] if len(self.met) < len(self._chosen) else 0
-        self.met.append((question, outcomes, number))
-        return outcomes[number]
-
-
-class Walk:
+class Walk(Calls):
     """One walk over the sources along a path.
 
     Args:
@@ -166,19 +85,6 @@ class Walk:
         branch: Outcomes to take.
         externals: Functions of other packages that are known here, by path.
     """
-
-    def __init__(self, sources: Sources, branch: Branch, externals: Mapping[str, External]) -> None:
-        self._sources, self._branch, self._externals = sources, branch, externals
-        self._modules: dict[str, Module] = {}
-        self._tests: dict[str, bool] = {}
-        self._lets: dict[str, str] = {}
-        self._present: set[str] = set()
-        self._inline: set[str] | None = None
-        self._is_request = False
-        self._asked = self._depth = self._steps = 0
-        self._place = ("", None)  # type: tuple[str, ast.AST | None]
-        self._environment: dict[str, Any] = {}
-        self.stop_at: str | None = None
 
     # --- modules -----------------------------------------------------------------------------------------------------
 
@@ -225,194 +131,6 @@ class Walk:
         if level:
             self.refuse("imports what is not in the checkout")
         return Outside(name)
-
-    # --- questions ---------------------------------------------------------------------------------------------------
-
-    def refuse(self, reason: str) -> NoReturn:
-        """Refuse the construct at hand."""
-        path, node = self._place
-        source = self._sources.segment(path, node) if node else ""
-        raise RefusedError(f"{path}:{getattr(node, 'lineno', 1)}", reason, source)
-
-    def decide(self, test: Any) -> bool:
-        """Return whether a test holds on this path."""
-        key = key_of(test)
-        if key not in self._tests:
-            if self._inline is not None:
-                self.refuse("a condition within a comprehension over what a run will find")
-            self._tests[key] = self._branch.outcome({"if": test}, ("then", "else")) == "then"
-        return self._tests[key]
-
-    def truth(self, value: Any) -> bool:
-        """Return whether a value counts as true on this path."""
-        if isinstance(value, Symbol):
-            if value.kind == "match":
-                return not self.is_null(value)
-            test = value.expression if value.kind == "bool" else {"true": [value.expression]}
-            if holds := self.decide(test):
-                self._present.add(value.key)
-            return holds
-        if isinstance(value, Outside):
-            self.refuse("a condition on something outside of the checkout")
-        return bool(value) if isinstance(value, (*_SIMPLE, list, tuple, dict, set, frozenset)) else True
-
-    def is_null(self, value: Any) -> bool:
-        """Return whether a value is null on this path."""
-        if not isinstance(value, Symbol):
-            return value is None
-        if not self._may_be_null(value):
-            return False
-        if null := self.decide({"null": [value.expression]}):
-            return null
-        self._present.add(value.key)
-        return False
-
-    def _may_be_null(self, value: Any) -> bool:
-        return value is None or (isinstance(value, Symbol) and value.nullable and value.key not in self._present)
-
-    def _let(self, expression: Any, kind: Kind, nullable: bool, errors: Sequence[str]) -> Symbol:
-        """Return the value of an expression that may raise, on a path where it does not; else raise."""
-        if self._inline is not None:
-            self._inline.update(errors)
-            return Symbol(expression, kind, nullable)
-        key = key_of(expression)
-        name = f"v_{sha256_text(key)[:8]}"
-        if key not in self._lets:
-            self._lets[key] = self._branch.outcome({"let": name, "be": expression}, ("then", *errors))
-        if self._lets[key] != "then":
-            raise RaisedError(self._lets[key])
-        return Symbol({"value": name}, kind, nullable)
-
-    # --- operations --------------------------------------------------------------------------------------------------
-
-    def apply(self, operation: str, *arguments: Any) -> Any:
-        """Return the result of an operation, at once where everything is known."""
-        if any(isinstance(argument, (Outside, Reply)) for argument in arguments):
-            return Outside("a value from outside")
-        if all(map(_is_known, arguments)):
-            try:
-                return OPERATIONS[operation](*arguments)
-            except (ValueError, TypeError, AttributeError, IndexError, KeyError, ArithmeticError) as error:
-                raise RaisedError(type(error).__name__) from error
-        kind, nullable, errors, present = self._rule(operation, arguments)
-        expression = {operation: [self.expressed(argument) for argument in arguments]}
-        if not errors:
-            return Symbol(expression, kind, nullable)
-        result = self._let(expression, kind, nullable, errors)
-        if self._inline is None:
-            self._present.update(argument.key for argument in present if isinstance(argument, Symbol))
-        return result
-
-    def _rule(self, operation: str, arguments: Sequence[Any]) -> tuple[Kind, bool, list[str], Sequence[Any]]:
-        """Return a result's kind, whether it can be null, errors that can occur, and what is not null without them."""
-        kind: Kind = _KINDS.get(operation, "text")
-        first = arguments[0]
-        if operation in {"search", "match", "fullmatch", "findall", "sub", "split_by"}:
-            self._check_pattern(first, arguments)
-            text = arguments[2 if operation in {"sub", "split_by"} and operation == "sub" else 1]
-            if operation == "sub" and not isinstance(arguments[1], str):
-                self.refuse("a replacement that is no text")
-            return kind, kind == "match", ["TypeError"] if self._may_be_null(text) else [], [text]
-        if operation == "group":
-            errors = ["AttributeError"] if self._may_be_null(first) else []
-            return "text", arguments[1:] not in ((), (0,)), errors, [first]
-        if operation in METHODS:
-            errors = ["AttributeError"] if self._may_be_null(first) or _kind(first) != "text" else []
-            if any(self._may_be_null(argument) or _kind(argument) == "any" for argument in _flat(arguments[1:])):
-                errors.append("TypeError")
-            return kind, False, errors, arguments
-        if operation in {"float", "int"}:
-            errors = ["ValueError"]
-            if _kind(first) == "number":
-                errors.append("OverflowError")
-            if self._may_be_null(first) or _kind(first) not in {"text", "number"}:
-                errors.append("TypeError")
-            return kind, False, errors, [first]
-        if operation == "round":
-            errors = ["ValueError", "OverflowError"]
-            return kind, False, [*errors, *(["TypeError"] if _kind(first) != "number" else [])], [first]
-        if operation == "str":
-            return "text", False, [], []
-        if operation in {"len", "sum", "min", "max", "abs"}:
-            errors = ["TypeError"] if self._may_be_null(first) or _kind(first) == "any" else []
-            return kind, False, [*errors, *(["ValueError"] if operation in {"min", "max"} else [])], [first]
-        if operation == "item":
-            container = _kind(first)
-            kind = "text" if container in {"text", "list"} else "any"
-            return kind, False, ["IndexError", *(["TypeError"] if self._may_be_null(first) else [])], [first]
-        if operation == "slice":
-            kind = _kind(first)
-            return kind, False, ["TypeError"] if self._may_be_null(first) or kind == "any" else [], [first]
-        if operation in {"add", "subtract", "multiply", "divide", "floordiv", "mod"}:
-            kinds = {_kind(argument) for argument in arguments}
-            errors = ["TypeError"] if len(kinds) > 1 or any(map(self._may_be_null, arguments)) else []
-            if operation != "add" and kinds != {"number"}:
-                self.refuse("arithmetic with something that is no number")
-            if operation in {"divide", "floordiv", "mod"}:
-                errors.append("ZeroDivisionError")
-            return kinds.pop() if len(kinds) == 1 else "any", False, errors, arguments
-        if operation in {"lt", "le", "gt", "ge"}:
-            mixed = len({_kind(argument) for argument in arguments}) > 1
-            return kind, False, ["TypeError"] if mixed or any(map(self._may_be_null, arguments)) else [], arguments
-        if operation == "in":
-            container = arguments[1]
-            errors = ["TypeError"] if self._may_be_null(container) else []
-            if _kind(container) == "text" and (self._may_be_null(first) or _kind(first) != "text"):
-                errors = ["TypeError"]
-            return kind, False, errors, [container]
-        return kind, False, [], []
-
-    def _check_pattern(self, pattern: Any, arguments: Sequence[Any]) -> None:
-        flags = next((argument for argument in arguments[2:] if isinstance(argument, int)), 0)
-        if not isinstance(pattern, str):
-            self.refuse("a pattern that a run will find")
-        try:
-            compiled(pattern, flags)
-        except ValueError as error:
-            self.refuse(str(error))
-
-    def expressed(self, value: Any) -> Any:
-        """Return a value as an expression."""
-        if isinstance(value, Symbol):
-            return value.expression
-        if isinstance(value, _SIMPLE):
-            return value
-        if isinstance(value, (list, tuple)):
-            return [self.expressed(item) for item in value]
-        if isinstance(value, (set, frozenset)):
-            return [self.expressed(item) for item in sorted(value, key=repr)]
-        if isinstance(value, Outside) and value.arguments:
-            return self.expressed(dict(value.arguments))
-        if isinstance(value, Mapping):
-            return {"dict": [[self.expressed(key), self.expressed(inner)] for key, inner in value.items()]}
-        return self.refuse("a value that is not known here")
-
-    def text(self, parts: Sequence[Any]) -> Any:
-        """Join parts to a text."""
-        if any(isinstance(part, (Outside, Reply, Caught)) for part in parts):
-            return Outside("a text with something from outside")
-        joined: list[Any] = []
-        for part in parts:
-            inner = (
-                part.expression.get("text") if isinstance(part, Symbol) and isinstance(part.expression, dict) else None
-            )
-            for piece in inner if isinstance(inner, list) else [part.expression if isinstance(part, Symbol) else part]:
-                known = isinstance(piece, _SIMPLE)
-                if not known and not isinstance(piece, dict):
-                    self.refuse("a text with something that is neither text nor number")
-                if known and joined and isinstance(joined[-1], str):
-                    joined[-1] += str(piece)
-                elif known:
-                    joined.append(str(piece))
-                else:
-                    joined.append(piece)
-        joined = [piece for piece in joined if piece != ""]
-        if all(isinstance(piece, str) for piece in joined):
-            return "".join(joined)
-        symbols = [part for part in parts if isinstance(part, Symbol)]
-        if len(joined) == 1 and symbols and symbols[0].kind == "text" and not self._may_be_null(symbols[0]):
-            return Symbol(joined[0])
-        return Symbol({"text": joined})
 
     # --- statements --------------------------------------------------------------------------------------------------
 
@@ -588,7 +306,7 @@ class Walk:
                 inner = f"{statement.module}.{alias.name}" if statement.module else alias.name
                 value = self._import(inner, scope, statement.level)
             else:
-                value = self._attribute(source, alias.name)
+                value = self.attribute(source, alias.name)
             self._bind(alias.asname or alias.name, value, scope)
 
     def _do_FunctionDef(self, statement: ast.FunctionDef, scope: Scope) -> None:
@@ -667,7 +385,7 @@ class Walk:
         return handler(node, scope)
 
     def _of_Constant(self, node: ast.Constant, _: Scope) -> Any:
-        if not isinstance(node.value, _SIMPLE):
+        if not isinstance(node.value, SIMPLE):
             self.refuse("a constant that is neither text nor number")
         return node.value
 
@@ -700,40 +418,25 @@ class Walk:
         form = self.value(part.format_spec, scope) if part.format_spec else ""
         return self._formatted(value, form, {-1: "", 115: "s", 114: "r", 97: "a"}[part.conversion])
 
-    def _formatted(self, value: Any, form: Any, conversion: str) -> Any:
-        if isinstance(value, (Outside, Reply, Caught, *_SIMPLE)) or (conversion in {"", "s"} and form == ""):
-            if isinstance(value, _SIMPLE):
-                shown = getattr(builtins, _CONVERSIONS[conversion])(value) if conversion else value
-                return format(shown, form)
-            if isinstance(value, (list, tuple, dict, set)):
-                return str(value) if _is_known(value) else Outside("a text with a list")
-            return value
-        return self.refuse("formats what a run will find")
-
     def _of_BinOp(self, node: ast.BinOp, scope: Scope) -> Any:
         return self._binary(node.op, self.value(node.left, scope), self.value(node.right, scope))
 
     def _binary(self, operator: ast.operator, left: Any, right: Any) -> Any:
-        if isinstance(operator, ast.BitOr) and all(
-            isinstance(side, int) or (isinstance(side, Outside) and _flag(side.path) is not None)
-            for side in (left, right)
-        ):
-            return _flag_value(left) | _flag_value(right)
+        if isinstance(operator, ast.BitOr):
+            both = (left, right)
+            is_known = any(all(isinstance(side, kind) for side in both) for kind in (int, dict))
+            return left | right if is_known else Outside("a type")  # annotations
         if isinstance(operator, ast.Add) and isinstance(left, list) and isinstance(right, list):
             return left + right
-        if isinstance(operator, ast.BitOr) and isinstance(left, dict) and isinstance(right, dict):
-            return left | right
-        if isinstance(operator, ast.BitOr):
-            return Outside("a type")  # annotations
         if isinstance(operator, ast.Mod) and isinstance(left, str):
             return self._percent(left, right)
         operation = _BINARY.get(type(operator))
         if operation is None:
             self.refuse("an operator that is not read")
-        is_text = operation == "add" and _kind(left) == _kind(right) == "text"
+        is_text = operation == "add" and kind_of(left) == kind_of(right) == "text"
         if is_text and not (self._may_be_null(left) or self._may_be_null(right)):
             return self.text([left, right])
-        if operation == "multiply" and {_kind(left), _kind(right)} != {"number"}:
+        if operation == "multiply" and {kind_of(left), kind_of(right)} != {"number"}:
             self.refuse("repeats a text")
         return self.apply(operation, left, right)
 
@@ -855,7 +558,7 @@ class Walk:
                 raise RaisedError("KeyError")
             return value
         if isinstance(container, Reply) and isinstance(key, str):
-            return self._attribute(container, key)
+            return self.attribute(container, key)
         if isinstance(container, (Reply, Rows)):
             return container
         if isinstance(container, Outside):
@@ -865,9 +568,10 @@ class Walk:
         return self.apply("item", container, key)
 
     def _of_Attribute(self, node: ast.Attribute, scope: Scope) -> Any:
-        return self._attribute(self.value(node.value, scope), node.attr)
+        return self.attribute(self.value(node.value, scope), node.attr)
 
-    def _attribute(self, owner: Any, name: str) -> Any:
+    def attribute(self, owner: Any, name: str) -> Any:
+        """Return an attribute."""
         if isinstance(owner, Module):
             if name not in owner.names:
                 self.refuse(f"{owner.path} has no {name}")
@@ -1048,7 +752,7 @@ class Walk:
                 # A walk may change lists and dicts; the next one begins with them as they were.
                 return walk.call(walk.module(function.scope.module.path).names[name], [], deepcopy(dict(given)))
 
-            known[key] = read_program(self._sources, read, lambda: self._externals)
+            known[key] = read_source(self._sources, read, lambda: self._externals)
         errors = sorted({node["raise"] for node in nodes(known[key]) if "raise" in node})
         let = f"v_{sha256_text(key)[:8]}"
         if key not in self._lets:
@@ -1079,262 +783,6 @@ class Walk:
             raise RaisedError("TypeError")
         return values
 
-    def _builtin(self, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        first = arguments[0] if arguments else None
-        if name == "str" and len(arguments) == 1:
-            return self.text([first]) if isinstance(first, (Symbol, *_SIMPLE)) else Outside("a text")
-        if name in _PURE and not named:
-            return self.apply(name, *arguments)
-        if name == "bool":
-            return self.truth(first)
-        if name in {"any", "all"}:
-            truths = [self.truth(value) for value in self.items(first)]
-            return any(truths) if name == "any" else all(truths)
-        if name == "getattr":
-            return self._attribute(first, arguments[1])
-        if name == "isinstance":
-            return self._is_instance(first, arguments[1])
-        if name == "type":
-            return Outside("a type")
-        if name == "open":
-            return Outside("a file")
-        if name in {"list", "tuple", "set", "frozenset", "sorted", "enumerate", "zip", "range", "reversed"}:
-            if name == "list" and isinstance(first, Symbol) and first.kind == "list":
-                return first
-            made = getattr(builtins, name)(
-                *(value if isinstance(value, int) else self.items(value) for value in arguments)
-            )
-            return made if isinstance(made, (list, tuple, set)) else list(made)
-        if name == "dict":
-            return {**(dict(first) if first else {}), **named}
-        return self.refuse(f"{name}() is not read")
-
-    def _is_instance(self, value: Any, kinds: Any) -> bool:
-        names = {kind.name for kind in (kinds if isinstance(kinds, tuple) else (kinds,)) if isinstance(kind, Builtin)}
-        if isinstance(value, Symbol):
-            own = {"text": {"str"}, "number": {"int", "float"}, "list": {"list"}}.get(value.kind)
-            if own is None or (own & names and not own <= names):
-                self.refuse("a type that a run will find")
-            return bool(own & names) and not self.is_null(value)
-        if isinstance(value, (*_SIMPLE, list, tuple, dict, set)):
-            return isinstance(value, tuple(getattr(builtins, name) for name in names))
-        return self.refuse("a type that is not known here")
-
-    def _method(self, owner: Any, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        if isinstance(owner, Rows):
-            return self._of_rows(owner, name, arguments, named)
-        if isinstance(owner, Parser):
-            return self._of_parser(owner, name, arguments, named)
-        if isinstance(owner, Pattern):
-            return self._regex(name, [owner.pattern, *arguments], {"flags": owner.flags, **named})
-        if isinstance(owner, dict):
-            return self._of_dict(owner, name, arguments, named)
-        if isinstance(owner, (list, set)) and name in {"append", "extend", "insert", "copy", "add", "update", "index"}:
-            return getattr(owner, name)(*arguments)
-        if isinstance(owner, str) and name == "format":
-            return self._form(owner, arguments, named)
-        if isinstance(owner, Symbol) and owner.kind == "match":
-            if name not in {"group", "groups"} or named:
-                self.refuse("a method of a match that is not read")
-            return self.apply("group", owner, *arguments)
-        if name == "join" and isinstance(owner, str) and len(arguments) == 1:
-            return self._joined(owner, arguments[0])
-        if name in METHODS and not named:
-            return self.apply(name, owner, *arguments)
-        if owner is None:
-            raise RaisedError("AttributeError")
-        return self.refuse(f"the method {name} is not read")
-
-    def _joined(self, separator: str, values: Any) -> Any:
-        if isinstance(values, Symbol):
-            return self.apply("join", separator, values)
-        parts = self.items(values)
-        if any(self._may_be_null(part) for part in parts):
-            return self.apply("join", separator, parts)
-        return self.text([piece for part in parts for piece in (separator, part)][1:])
-
-    def _form(self, form: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        """Return a text with its fields filled, as `str.format` does."""
-        try:
-            pieces = list(string.Formatter().parse(form))
-        except ValueError as error:
-            raise RaisedError("ValueError") from error
-        fields = [re.fullmatch(r"(\w*)(?:\[(\w+)\])?", field) for _, field, *_ in pieces if field is not None]
-        if None in fields or any("{" in (spec or "") for *_, spec, _ in pieces):
-            self.refuse("a field that is not read")
-        names = [match[1] for match in fields if match]
-        if "" in names and any(name.isdecimal() for name in names):
-            raise RaisedError("ValueError")  # Python numbers fields itself, or not
-        numbers, waiting = iter(range(len(names))), iter(fields)
-        parts: list[Any] = []
-        for literal, field, spec, conversion in pieces:
-            parts.append(literal)
-            match = next(waiting) if field is not None else None
-            if match:
-                value = self._field(match[1] or str(next(numbers)), arguments, named)
-                if match[2]:
-                    value = self.item(value, int(match[2]) if match[2].isdecimal() else match[2])
-                parts.append(self._formatted(value, spec or "", conversion or ""))
-        return self.text(parts)
-
-    @staticmethod
-    def _field(name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        if name.isdecimal() and int(name) < len(arguments):
-            return arguments[int(name)]
-        if name in named and not name.isdecimal():
-            return named[name]
-        raise RaisedError("IndexError" if name.isdecimal() else "KeyError")
-
-    def _of_dict(self, owner: dict[Any, Any], name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        if any(isinstance(argument, Symbol) for argument in arguments[:1]):
-            return self._looked_up(owner, name, arguments)
-        if name == "get":
-            return owner.get(arguments[0], arguments[1] if len(arguments) > 1 else named.get("default"))
-        if name == "pop":
-            if arguments[0] not in owner and len(arguments) == 1:
-                raise RaisedError("KeyError")
-            return owner.pop(*arguments)
-        if name in {"keys", "values", "items"}:
-            return list(getattr(owner, name)())
-        if name == "update":
-            owner.update(*arguments, **named)
-            return None
-        if name in {"copy", "setdefault"}:
-            return getattr(owner, name)(*arguments)
-        return self.refuse(f"the method {name} of a dict is not read")
-
-    def _looked_up(self, owner: dict[Any, Any], name: str, arguments: Sequence[Any]) -> Any:
-        """Return the value of a key that a run will find: one path for each."""
-        if name != "get":
-            self.refuse("a key that a run will find")
-        for key, value in owner.items():
-            if self.truth(self.apply("eq", arguments[0], key)):
-                return value
-        return arguments[1] if len(arguments) > 1 else None
-
-    def _of_parser(self, owner: Parser, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        if name == "add_argument":
-            flags = [flag for flag in arguments if isinstance(flag, str)]
-            long = next((flag for flag in flags if flag.startswith("--")), flags[0] if flags else "")
-            target = named.get("dest") or long.lstrip("-").replace("-", "_")
-            default = named.get("default", False if named.get("action") == "store_true" else None)
-            is_required = named.get("required") or not long.startswith("-")
-            owner.defaults[target] = Outside(f"the option {target}") if is_required else default
-            return None
-        if name in {"parse_args", "parse_known_args"}:
-            return Options(owner.defaults)
-        return owner
-
-    def _of_rows(self, owner: Rows, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        if name == "map":
-            position = [Symbol({"input": "index"}, "number")] if named.get("with_indices") else []
-            changed = self.call(arguments[0], [owner.row, *position], {})
-            if not isinstance(changed, Mapping):
-                self.refuse("a row that is not known here")
-            owner.row = Row({**owner.row, **changed})
-            return owner
-        if name == "filter":
-            if owner.selects and not self.truth(self.call(arguments[0], [owner.row], {})):
-                raise LeftOutError
-            return owner
-        if name == "rename_column":
-            old, new = arguments
-            if old not in owner.row:
-                self.refuse(f"the column {old} is not known here")
-            owner.row = Row({new if column == old else column: value for column, value in owner.row.items()})
-            return owner
-        if name in {"remove_columns", "drop"}:
-            gone = arguments[0] if isinstance(arguments[0], list) else [arguments[0]]
-            owner.row = Row({column: value for column, value in owner.row.items() if column not in gone})
-            return owner
-        if name in {"to_json", "to_pandas", "to_list", "to_csv", "save_to_disk"}:
-            owner.written = owner.row
-            return Outside("a file")
-        if name in {"select", "shuffle"}:
-            self.refuse("a part of the rows")
-        return owner
-
-    # --- other packages ----------------------------------------------------------------------------------------------
-
-    def _outside(self, function: Outside, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        path = function.path
-        if path in self._externals:
-            return self._externals[path](*arguments, **named)
-        if path.startswith("re."):
-            return self._regex(path.removeprefix("re."), arguments, named)
-        if path in {"os.environ.get", "os.getenv"}:
-            return self._variable(*arguments, *named.values())
-        if path == "os.path.exists":
-            return False
-        if path == "argparse.ArgumentParser":
-            return Parser()
-        api = next((api for end, api in _CALLS.items() if f".{path}".endswith(f".{end}")), None)
-        if api:
-            return self._ask(api, function, arguments, named)
-        return Outside(f"{path}()", dict(named))
-
-    def _regex(self, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        flags = named.get("flags", 0)
-        if name == "compile":
-            flags = arguments[1] if len(arguments) > 1 else flags
-            if not isinstance(arguments[0], str) or not isinstance(flags, int):
-                self.refuse("a pattern that a run will find")
-            return Pattern(arguments[0], flags)
-        if name == "escape" and isinstance(arguments[0], str):
-            return re.escape(arguments[0])
-        pattern: Any = arguments[0]
-        rest = arguments[1:]
-        if isinstance(pattern, Pattern):
-            pattern, flags = pattern.pattern, pattern.flags
-        if name in {"search", "match", "fullmatch", "findall"} and rest:
-            given = rest[1] if len(rest) > 1 else flags
-            return self.apply(name, pattern, rest[0], given)
-        if name == "sub" and len(rest) >= 2:  # noqa: PLR2004  (replacement and text)
-            count = rest[2] if len(rest) > 2 else named.get("count", 0)  # noqa: PLR2004
-            return self.apply("sub", pattern, rest[0], rest[1], rest[3] if len(rest) > 3 else flags, count)  # noqa: PLR2004
-        if name == "split" and rest:
-            most = rest[1] if len(rest) > 1 else named.get("maxsplit", 0)
-            return self.apply("split_by", pattern, rest[0], flags, most)
-        return self.refuse(f"re.{name} is not read")
-
-    def _variable(self, name: Any, default: Any = None) -> Any:
-        """Return a variable of the environment."""
-        if not isinstance(name, str):
-            self.refuse("a variable that a run will find")
-        if name in self._environment:
-            return self._environment[name]
-        if name.endswith("KEY") or "TOKEN" in name.replace("MAX_TOKENS", ""):
-            return "key"  # it is there, and no part of anything
-        value = Symbol({"input": f"environment {name}"}, nullable=True)
-        return value if default is None else default if self.is_null(value) else value
-
-    def _ask(self, api: str, function: Outside, arguments: Sequence[Any], named: Mapping[str, Any]) -> Reply:
-        if arguments:
-            self.refuse("asks with arguments without names")
-        self._asked += 1
-        given = dict(named)
-        given |= given.pop("extra_body", None) or {}
-        messages = next((given[name] for name in _MESSAGES if name in given), None)
-        if messages is None:
-            self.refuse("asks without messages")
-        address = next(
-            (source[name] for source in (given, function.arguments) for name in _ADDRESSES if name in source), None
-        )
-        parameters = {name: self.expressed(value) for name, value in given.items() if name not in _NOT_SENT}
-        self._branch.outcome(
-            {
-                "ask": self._asked,
-                "api": api,
-                "model": self.expressed(given.get("model")),
-                "messages": self.expressed(messages),
-                "parameters": parameters,
-                "base_url": self.expressed(address),
-            },
-            ("then",),
-        )
-        self._api = api
-        return Reply(self._asked)
-
 
 def _is_guard(statement: ast.If) -> bool:
     """Return whether a statement is `if __name__ == "__main__"`."""
@@ -1361,126 +809,25 @@ def _flag(path: str) -> int | None:
     return int(flag) if isinstance(flag, re.RegexFlag) else None
 
 
-def _flag_value(side: Any) -> int:
-    return side if isinstance(side, int) else _flag(side.path) or 0
+def _are_messages(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) and "role" in item for item in value)
 
-
-def _is_known(value: Any) -> bool:
-    """Return whether nothing in a value is left to a run."""
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return all(map(_is_known, value))
-    if isinstance(value, Mapping):
-        return all(map(_is_known, value.values()))
-    return isinstance(value, _SIMPLE)
-
-
-def _kind(value: Any) -> Kind:
-    if isinstance(value, Symbol):
-        return value.kind
-    if isinstance(value, str):
-        return "text"
-    if isinstance(value, (int, float)):
-        return "number"
-    return "list" if isinstance(value, (list, tuple, set, frozenset)) else "any"
-
-
-def _flat(values: Sequence[Any]) -> list[Any]:
-    return [inner for value in values for inner in (value if isinstance(value, (list, tuple)) else [value])]
-
-
-# --- trees -----------------------------------------------------------------------------------------------------------
 
 Reader = Callable[[Walk], Any]
 """Reads what is wanted on one walk, and returns its value."""
 
 
-def read_program(sources: Sources, reader: Reader, externals: Callable[[], Mapping[str, External]]) -> dict[str, Any]:
-    """Walk the sources along every path, and return the tree of all outcomes.
+def read_source(sources: Sources, reader: Reader, externals: Callable[[], Mapping[str, External]]) -> dict[str, Any]:
+    """Read the sources along every path, and return the program of all outcomes.
 
     Args:
         sources: The checkout's.
         reader: What is read.
         externals: Makes the functions of other packages that are known, anew for each walk.
     """
-    root: dict[str, Any] = {}
-    waiting: list[list[int]] = [[]]
-    walked = 0
-    while waiting:
-        chosen = waiting.pop()
-        walked += 1
-        if walked > _MOST_PATHS:
-            return {"refused": f"more than {_MOST_PATHS} paths"}
-        path = Branch(chosen)
-        leaf = _leaf(Walk(sources, path, externals()), reader)
-        taken = [number for *_, number in path.met]
-        for place in range(len(chosen), len(path.met)):
-            outcomes = path.met[place][1]
-            waiting.extend([*taken[:place], other] for other in range(1, len(outcomes)))
-        _grow(root, path, leaf)
-    return _Sharing(sources).shared(root)
 
+    def along(branch: Branch) -> Any:
+        walk = Walk(sources, branch, externals())
+        return walk.expressed(reader(walk))
 
-def _leaf(walk: Walk, reader: Reader) -> dict[str, Any]:
-    try:
-        return {"return": walk.expressed(reader(walk))}
-    except RaisedError as error:
-        return {"raise": error.name}
-    except LeftOutError:
-        return {"raise": "LeftOut"}
-    except RefusedError as error:
-        return {"refused": str(error)}
-    except _ReturnedError:
-        return {"refused": "ends outside of a function"}
-
-
-def _grow(root: dict[str, Any], path: Branch, leaf: dict[str, Any]) -> None:
-    """Add what one walk found to the tree."""
-    node = root
-    for question, outcomes, number in path.met:
-        node.setdefault("question", question)
-        node.setdefault("outcomes", outcomes)
-        node = node.setdefault(outcomes[number], {})
-    node["leaf"] = leaf
-
-
-class _Sharing:
-    """Makes a tree small: without questions that change nothing, and with equal parts as one."""
-
-    def __init__(self, sources: Sources) -> None:
-        self._requests = sources.requests
-        self._known: dict[Any, dict[str, Any]] = {}
-        self._used: dict[int, frozenset[str]] = {}
-
-    def shared(self, node: dict[str, Any]) -> dict[str, Any]:
-        """Return the program of a tree as walks have grown it."""
-        if "leaf" in node:
-            return self._made(node["leaf"], {})
-        question = node["question"]
-        inner = {outcome: self.shared(node[outcome]) for outcome in node["outcomes"]}
-        first, *others = inner.values()
-        has_effect = "ask" in question or "call" in question
-        is_idle = not has_effect and all(other is first for other in others)
-        if is_idle and question.get("let") not in self._used[id(first)]:
-            return first
-        return self._made(question, inner)
-
-    def _made(self, question: dict[str, Any], inner: dict[str, dict[str, Any]]) -> dict[str, Any]:
-        text = key_of(question)
-        identity = (text, *((name, id(part)) for name, part in inner.items()))
-        if identity not in self._known:
-            made: dict[str, Any] = {**question, **{name: inner[name] for name in ("then", "else") if name in inner}}
-            if "call" in made:
-                made["call"] = self._requests[made["call"]]
-            if errors := {name: part for name, part in inner.items() if name not in {"then", "else"}}:
-                made["except"] = errors
-            self._known[identity] = made
-            of_parts = [self._used[id(part)] for part in inner.values()]
-            self._used[id(made)] = frozenset(_VALUE.findall(text)).union(*of_parts)
-        return self._known[identity]
-
-
-_VALUE = re.compile(r"\bv_[0-9a-f]{8}\b")
-
-
-def _are_messages(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) and "role" in item for item in value)
+    return read_program(along, sources.requests)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shaberi_dagster.exchange.suite.evaluate import Reader, Sources, Walk, read_program
+from shaberi_dagster.exchange.suite.evaluate import Reader, Walk, read_source
+from shaberi_dagster.exchange.suite.sources import Sources
 from shaberi_dagster.exchange.suite.values import Closure, External, Outside, RefusedError, Row, Rows, Symbol
 from shaberi_dagster.judges.programs import SuiteError, nodes, run
 
@@ -223,7 +224,7 @@ class _Places:
         def externals() -> Mapping[str, External]:
             return {**dict.fromkeys(_LOADERS, lambda *_, **__: rows[0]), "textwrap.dedent": _dedent}
 
-        return read_program(self.sources, read, externals)
+        return read_source(self.sources, read, externals)
 
     def _nodes(self, path: str) -> Iterable[ast.AST]:
         return ast.walk(self.sources.trees[path])

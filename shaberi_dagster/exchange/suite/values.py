@@ -181,3 +181,31 @@ class Rows:
 
 
 External = Callable[..., Any]
+
+
+class LeftOutError(Exception):
+    """The row is one that the suite leaves out."""
+
+
+SIMPLE = (str, int, float, bool, type(None))
+"""Types of values that are expressions as they are."""
+
+
+def is_known(value: Any) -> bool:
+    """Return whether nothing in a value is left to a run."""
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(is_known, value))
+    if isinstance(value, Mapping):
+        return all(map(is_known, value.values()))
+    return isinstance(value, SIMPLE)
+
+
+def kind_of(value: Any) -> Kind:
+    """Return what a value is where it is not null."""
+    if isinstance(value, Symbol):
+        return value.kind
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, (int, float)):
+        return "number"
+    return "list" if isinstance(value, (list, tuple, set, frozenset)) else "any"

@@ -45,7 +45,7 @@ def inputs(line: dict[str, Any], **others: Any) -> dict[str, Any]:
     if "--judge-base-url" in options:
         environment["OPENAI_BASE_URL"] = options[options.index("--judge-base-url") + 1]
     if "--gemini-judge" in options:
-        environment["GEMINI_NATIVE"] = "1"
+        environment |= {"GEMINI_NATIVE": "1", "OPENAI_API_KEY": "x"}
     fields = {
         ours: row.get(theirs, "" if ours == "question" else None) for ours, theirs in FIELDS[line["benchmark"]].items()
     }
