@@ -7,12 +7,14 @@ from typing import Any
 
 import orjson
 import pytest
+import yaml
 
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.exchange.suite.checkout import read_checkout
+from shaberi_dagster.exchange.suite.writing import adopt
 from shaberi_dagster.judges.adopted import AdoptedJudge
-from shaberi_dagster.judges.sets import adopted_sets, answer_settings, judge_settings
+from shaberi_dagster.judges.sets import AdoptedSet, adopted_sets, answer_settings, first_call, judge_settings
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.endpoints import request_body, resolve_endpoint
 from shaberi_dagster.runs.adoption import adopted_defaults, with_preset
@@ -347,3 +349,54 @@ def test_a_file_that_differs_is_not_overwritten(repository):
     assert (
         "is there and differs" in run("shaberi", "adopt", repository, "--name", "old", "--commit", "HEAD~1").complaint
     )
+
+
+ODD = [
+    *(
+        "\n",
+        "\n\n",
+        " \n",
+        "\n ",
+        "  lead\n",
+        "trail  \n\n\n",
+        "\t\n\ttab\n",
+        "a\r\nb\r",
+        "\x85\u2028\ufeff\n",
+        "\x07\n",
+        "# no\n---\n",
+    ),
+    *(
+        "null",
+        "true",
+        "1e3",
+        "~",
+        "",
+        "- a\n- b",
+        "{a: b}",
+        "'",
+        '"\n"',
+        "&x *y\n",
+        "\\n\n",
+        "|\n>\n",
+        "\u3000\n",
+        "\U0001f600\n",
+    ),
+]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_a_text_comes_out_of_the_file_as_it_went_in(tmp_path, text):
+    prompt = f"{text}問\n{text}"
+    config = CONFIG.replace(
+        "f\"問 {row['Question']}\\n答 {row['ModelAnswer']}\"", f"{prompt!a} + row['Question'] + {text!a}"
+    )
+    assert config != CONFIG
+    folder = tmp_path / "suite"
+    folder.mkdir()
+    for name, source in {"config": config, "calls": CALLS}.items():
+        (folder / f"{name}.py").write_text(source)
+    adoption = adopt(folder, None, "odd", tmp_path / "plugins", ())
+    stored = AdoptedSet.model_validate(yaml.safe_load(adoption.path.read_text()))
+    call = first_call(stored.benchmarks["rakuda"].judge, {"question": "Q", "answer": "A", "model": "m"})
+    assert call is not None
+    assert call.messages == [{"role": "user", "content": f"{prompt}Q{text}"}]

@@ -1,6 +1,7 @@
 """The two versions of the corpus: messages, parameters, kept answers and scores equal what the suite's own code made."""
 
 import os
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -8,9 +9,11 @@ from typing import Any
 
 import orjson
 import pytest
+import yaml
 
-from shaberi_dagster.exchange.suite.reading import ReadSuite, read_suite
+from shaberi_dagster.exchange.suite.writing import adopt
 from shaberi_dagster.judges.programs import Asked, SuiteError, run
+from shaberi_dagster.judges.sets import AdoptedSet
 
 pytestmark = pytest.mark.corpus
 
@@ -29,8 +32,11 @@ def folder(version: str) -> Path:
 
 
 @cache
-def suite(version: str) -> ReadSuite:
-    return read_suite({path.name: path.read_text() for path in folder(version).glob("*.py")})
+def suite(version: str) -> AdoptedSet:
+    """The set as its file has it."""
+    with tempfile.TemporaryDirectory() as plugins:
+        adoption = adopt(folder(version), None, "old", Path(plugins), ())
+        return AdoptedSet.model_validate(yaml.safe_load(adoption.path.read_text()))
 
 
 def lines(version: str, *kinds: str) -> Iterator[dict[str, Any]]:
@@ -81,6 +87,7 @@ def test_everything_is_read(version):
     read = suite(version)
     assert not read.refused
     assert list(read.benchmarks) == ["tengu", "elyza", "mt_bench", "rakuda"]
+    assert read.generation == {"2025-07-06-23ffa1e": "J2", "2025-11-28-f8cd7a0": "J3"}[version]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
