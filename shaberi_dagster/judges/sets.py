@@ -157,9 +157,9 @@ def of_model(model: str, endpoint: Endpoint) -> dict[str, Any]:
 
     An address that is not the model's own is one that the suite's user would have set, and such a server needs no key.
     """
-    is_named = endpoint.name in _WITHOUT_ADDRESS
-    known = {"OPENAI_API_KEY": "set"} if is_named else {"OPENAI_BASE_URL": endpoint.base_url}
-    return {"model": model, **{f"environment {name}": value for name, value in known.items()}}
+    if endpoint.name in _WITHOUT_ADDRESS:
+        return {"model": model, "environment OPENAI_API_KEY": "set"}
+    return {"model": model, "environment OPENAI_BASE_URL": endpoint.base_url}
 
 
 def most_calls(program: Node) -> int:

@@ -84,7 +84,7 @@ def get_answer(question, model_name):
     extra = {"min_p": 0.1}
     if penalty:
         extra["frequency_penalty"] = penalty
-    response = OpenAI(base_url=os.environ.get("OPENAI_BASE_URL")).chat.completions.create(
+    response = OpenAI(base_url=os.getenv("OPENAI_BASE_URL")).chat.completions.create(
         model=model_name,
         messages=[{"role": "system", "content": "丁寧に。"}, {"role": "user", "content": question}],
         temperature=0.3,

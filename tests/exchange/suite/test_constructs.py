@@ -1,5 +1,6 @@
 """Sources of a suite that this test wrote: what is read of each equals what Python makes of it."""
 
+import os
 import sys
 import types
 from itertools import product
@@ -89,7 +90,7 @@ SCORES = {
 GENERATION = {
     "names and lists": 'def get_answer(question, model_name):\n    limit = 2048\n    limit = 6000\n    if model_name in LIST:\n        limit = 30000\n    client = OpenAI(base_url="http://localhost/v1")\n    response = client.chat.completions.create(model=model_name, messages=[{"role": "system", "content": "親切"}, {"role": "user", "content": question}], temperature=0.2, max_tokens=limit)\n    return response.choices[0].message.content\n',
     "conditions": 'def get_answer(question, model_name):\n    arguments = {"messages": [{"role": "user", "content": question}], "temperature": 0.2, "api_base": "http://x"}\n    if any(model_name.startswith(one) for one in ["gpt-5", "o1"]):\n        arguments["temperature"] = 1\n    elif "gpt" in model_name.lower():\n        arguments.pop("api_base", None)\n    else:\n        arguments["min_p"] = 0.1\n    arguments["model"] = f"hosted/{model_name}"\n    return completion(**arguments).choices[0].message.content\n',
-    "computed key": 'def get_answer(question, model_name):\n    name = "max_tokens" if os.environ.get("OPENAI_BASE_URL") else "max_completion_tokens"\n    client = OpenAI()\n    try:\n        response = client.chat.completions.create(model=model_name, messages=[{"role": "user", "content": question}], **{name: 5})\n    except Exception as e:\n        other = "max_tokens" if name == "max_completion_tokens" else "max_completion_tokens"\n        response = client.chat.completions.create(model=model_name, messages=[], **{other: 5})\n    return response.choices[0].message.content\n',
+    "computed key": 'def get_answer(question, model_name):\n    name = "max_tokens" if os.getenv("OPENAI_BASE_URL") else "max_completion_tokens"\n    client = OpenAI()\n    try:\n        response = client.chat.completions.create(model=model_name, messages=[{"role": "user", "content": question}], **{name: 5})\n    except Exception as e:\n        other = "max_tokens" if name == "max_completion_tokens" else "max_completion_tokens"\n        response = client.chat.completions.create(model=model_name, messages=[], **{other: 5})\n    return response.choices[0].message.content\n',
     "tried again": 'def get_answer(question, model_name):\n    tries = 0\n    while tries < 3:\n        try:\n            messages = [{"role": "user", "content": question}]\n            messages.insert(0, {"role": "system", "content": "x"})\n            said = get_model_response(messages, model_name)\n            print(f"{str(said):>10}")\n            return said\n        except KeyError:\n            tries += 1\n',
     "kept answer": 'def get_answer(question, model_name):\n    content = OpenAI().chat.completions.create(model=model_name, messages=[{"role": "user", "content": question}]).choices[0].message.content\n    if model_name in LIST:\n        try:\n            if "</think>" in content:\n                content = content.split("</think>")[1].strip()\n        except:\n            print("none")\n    return content\n',
 }
@@ -184,10 +185,9 @@ def test_scores_are_found_as_python_finds_them(name, monkeypatch):
 def test_answers_are_asked_for_as_python_asks(name, address, monkeypatch):
     texts = files(calls=ASKED + "from litellm import completion\n" + GENERATION[name])
     read = read_suite(texts)
-    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setitem(sys.modules, "litellm", types.SimpleNamespace(completion=None))
-    if address:
-        monkeypatch.setenv("OPENAI_BASE_URL", address)
+    given = {"OPENAI_BASE_URL": address} if address else {}
+    monkeypatch.setattr(os, "environ", {name: value for name, value in os.environ.items() if name not in given} | given)
     for model, reply in product(MODELS, [*ANSWERS, None]):
         recorder = Recorder([reply])
         monkeypatch.setitem(sys.modules, "litellm", types.SimpleNamespace(completion=recorder))

@@ -49,7 +49,7 @@ def inputs(line: dict[str, Any], **others: Any) -> dict[str, Any]:
     row, options = line.get("row") or {}, line.get("options") or []
     environment = dict(line.get("environment") or {})
     if "--judge-base-url" in options:
-        environment["OPENAI_BASE_URL"] = options[options.index("--judge-base-url") + 1]
+        environment |= {"OPENAI_BASE_URL": options[options.index("--judge-base-url") + 1]}
     if "--gemini-judge" in options:
         environment |= {"GEMINI_NATIVE": "1", "OPENAI_API_KEY": "x"}
     fields = {
