@@ -1,6 +1,6 @@
 """Question sets: questions identified by their text, sets named by their content."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -219,12 +219,21 @@ def parts_of(whole: QuestionSet) -> list[QuestionSet]:
     return [_cut(whole, name, known) for name, known in known_sets().items() if known.subset_of == whole.name]
 
 
-def _cut(whole: QuestionSet, name: str, known: KnownSet) -> QuestionSet:
-    kept = tuple(question for question in whole.questions if question.position not in known.without_positions)
+def without_positions(whole: QuestionSet, positions: Collection[int]) -> QuestionSet:
+    """Return a set without the questions at some positions, under the name that what remains has."""
+    kept = tuple(question for question in whole.questions if question.position not in positions)
+    if len(kept) == len(whole.questions):
+        return whole
     sha256 = content_sha256(kept)
-    if sha256 != known.sha256:
-        raise ConfigurationError(f"{name} cut from {whole.name} of {whole.source} differs from the registered one")
+    name = set_name_of(whole.benchmark, len(kept), sha256)
     return replace(whole, name=name, sha256=sha256, questions=kept)
+
+
+def _cut(whole: QuestionSet, name: str, known: KnownSet) -> QuestionSet:
+    cut = without_positions(whole, known.without_positions)
+    if cut.sha256 != known.sha256:
+        raise ConfigurationError(f"{name} cut from {whole.name} of {whole.source} differs from the registered one")
+    return replace(cut, name=name)
 
 
 def _load(

@@ -32,6 +32,10 @@ _COMMANDS = {
         "shaberi_dagster.cli.import_logs:import_logs",
         "Import logs of another tool, in a format that a plugin folder reads.",
     ),
+    "adopt": (
+        "shaberi_dagster.cli.adopt:adopt",
+        "Adopt the old suite's prompts, parameters and score parsers from a checkout; none of its code is run.",
+    ),
     "reprocess": (
         "shaberi_dagster.cli.reprocess:reprocess",
         "Make stored runs anew without any call: parse, apply passes, derive scores.",

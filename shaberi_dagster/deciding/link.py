@@ -13,6 +13,7 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
 from shaberi_dagster.deciding.link_request import LinkRequest
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.judges.sets import ADOPTED
 from shaberi_dagster.judges.spec import judge_name
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import ANSWERS, LINK_ANSWERS, LINKS
@@ -142,9 +143,9 @@ def prepare(request: LinkRequest, workspace: Workspace) -> Link:
     return Link(request, source, parts, sample, _repeated(scored), seed, known["prompt_generation"])
 
 
-def generation_of(preset: str) -> str | None:  # noqa: ARG001
+def generation_of(preset: str) -> str | None:
     """Return the generation of the old suite's prompts that a prompt set is of; None where it does not say."""
-    return None
+    return ADOPTED[preset].generation if preset in ADOPTED else None
 
 
 def _runs_judged(request: LinkRequest, lake: Lake) -> list[tuple[RunSpec, str]]:

@@ -8,6 +8,7 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges.base import Case, Judge, usage_of
+from shaberi_dagster.judges.sets import ADOPTED
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.parameters import with_system_prompt
 from shaberi_dagster.llm.request import CallMaker, ChatRequest
@@ -31,12 +32,14 @@ class ModelJudge(Judge):
     Attributes:
         file_sha256: Hash of the plugin's file: after a change its judgements are made anew.
         most_calls: Most calls for one answer; the dry run counts with them.
+        takes_any_score: Whether scores out of scale count, flagged, as imported ones do.
         spec: The model that it asks, and its settings.
         benchmark: What it judges.
     """
 
     file_sha256: ClassVar[str | None] = None
     most_calls: ClassVar[int] = 1
+    takes_any_score: ClassVar[bool] = False
 
     def __init__(self, spec: JudgeSpec, benchmark: Benchmark) -> None:
         self.spec, self.benchmark = spec, benchmark
@@ -85,22 +88,27 @@ class ModelJudge(Judge):
             calls.append(call)
             if call.status == "error":
                 raise _FailedCallError
-            return answer_of(call)
+            return self._said(call)
 
         try:
             with running(self, _FailedCallError):
-                score = await self.score(case.question, case.answer["answer"], answer_of(first), ask)
+                score = await self.score(case.question, case.answer["answer"], self._said(first), ask)
         except _FailedCallError:
             return self._row(calls) | _failure(calls[-1])
         low, high = self.benchmark.scale_minimum, self.benchmark.scale_maximum
         if score is None:
             said = {"error_class": "no_score", "error_message": "the judge found no score"}
             return self._row(calls) | {"status": "error"} | said
-        if not low <= score <= high:
+        if not low <= score <= high and not self.takes_any_score:
             message = f"the judge gave {score:g}, and the scale is {low} to {high}"
             outside = {"error_class": "out_of_scale", "error_message": message, "out_of_scale": True}
             return self._row(calls) | {"status": "error"} | outside
-        return self._row(calls) | {"status": "ok", "score": score, "score_source": "judge", "out_of_scale": False}
+        verdict = {"score": score, "score_source": "judge", "out_of_scale": not low <= score <= high}
+        return self._row(calls) | {"status": "ok"} | verdict
+
+    def _said(self, call: Call) -> str:
+        """Return what scores are looked for in: a reply without its thinking."""
+        return answer_of(call)
 
     def _chat(self, messages: Sequence[Message]) -> ChatRequest:
         spec, replicate = self.spec, f"round{self.round}" if self.round else ""
@@ -127,8 +135,8 @@ JUDGES = Kind("judge", "llm_judges", ".py", {}, read=class_in(ModelJudge))
 
 
 def is_own(name: str | None) -> bool:
-    """Return whether a plugin folder has a judge of that name; nothing is run."""
-    return name is not None and JUDGES.file(name) is not None
+    """Return whether a plugin folder has a judge or an adopted set of that name; nothing is run."""
+    return name is not None and any(kind.file(name) for kind in (JUDGES, ADOPTED))
 
 
 def own_prompts(prompts: PromptLibrary, spec: JudgeSpec | None) -> PromptLibrary:

@@ -1,9 +1,9 @@
 """Plugin folders: what people add, one file each, found by kind and name, and read when it is used.
 
 A plugin folder has a folder for each kind: `benchmarks/NAME.yaml`, `passes/NAME.py`, `judges/NAME.py`,
-`llm_judges/NAME.py`, `strategies/NAME.py`, `providers/NAME.py`, `importers/NAME.py`, `endpoints/NAME.yaml`,
-`sql/views/NAME.sql`, `sql/queries/NAME.sql`, `reports/NAME.py`, `sql/reports/NAME.sql` and `prompts/`, where files lie
-as in the project's own. What the project has itself is found and read by the same code.
+`llm_judges/NAME.py`, `adopted/NAME.yaml`, `strategies/NAME.py`, `providers/NAME.py`, `importers/NAME.py`,
+`endpoints/NAME.yaml`, `sql/views/NAME.sql`, `sql/queries/NAME.sql`, `reports/NAME.py`, `sql/reports/NAME.sql` and
+`prompts/`, where files lie as in the project's own. What the project has itself is found and read by the same code.
 """
 
 import ast

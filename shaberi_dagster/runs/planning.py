@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from shaberi_dagster.benchmarks.questions import QuestionSet
+from shaberi_dagster.benchmarks.questions import QuestionSet, known_sets, without_positions
 from shaberi_dagster.benchmarks.registry import (
     ALL_BENCHMARKS,
     DEFAULT_SEED,
@@ -18,6 +18,7 @@ from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.errors import ConfigurationError, HubAwayError
 from shaberi_dagster.judges.own import JUDGES, is_own
 from shaberi_dagster.judges.rules.registry import GRADERS
+from shaberi_dagster.judges.sets import ADOPTED
 from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import CUSTOM, check_parameters, default_max_tokens, resolve_endpoint
@@ -27,6 +28,7 @@ from shaberi_dagster.passes.base import Pass
 from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
 from shaberi_dagster.plugins.discovery import Kind
 from shaberi_dagster.prompts.library import generation_prompt_hash, judges_alike
+from shaberi_dagster.runs.adoption import adopted_defaults, left_out, with_preset
 from shaberi_dagster.runs.questions import load_questions, load_source, sampled, stored_question_set
 from shaberi_dagster.runs.spec import (
     SINGLE,
@@ -88,7 +90,7 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
         raise ConfigurationError(
             f"run {stored.run_id} has only what `shaberi decide` or `shaberi link` asked: give another --tag"
         )
-    planner = _Planner(request, stored, workspace)
+    planner = _Planner(with_preset(request, stored), stored, workspace)
     return planner.widened_import(stored) if stored and stored.origin == "imported" else planner.spec(is_judged)
 
 
@@ -102,8 +104,9 @@ def named_judges(request: RunRequest, workspace: Workspace) -> list[str]:
     """
     if not request.judge_models and not request.judge_prompt:
         return []
-    planner = _Planner(request, find_run(workspace.lake, request.model, request.tag), workspace)
-    benchmarks = map(get_benchmark, benchmarks_of(request, planner.stored))
+    stored = find_run(workspace.lake, request.model, request.tag)
+    planner = _Planner(with_preset(request, stored), stored, workspace)
+    benchmarks = map(get_benchmark, benchmarks_of(planner.request, planner.stored))
     return list(dict.fromkeys(name for benchmark in benchmarks for name in planner.asked_judges(benchmark)))
 
 
@@ -113,6 +116,7 @@ def benchmarks_of(request: RunRequest, stored: RunSpec | None) -> list[str]:
     Raises:
         ConfigurationError: There is no such benchmark, or the imported run has it not.
     """
+    request = with_preset(request, stored)
     if stored and (request.benchmarks is None or (stored.origin == "imported" and request.benchmarks == ["all"])):
         return list(stored.benchmarks)
     names = ",".join(["all"] if request.benchmarks is None else request.benchmarks)
@@ -228,6 +232,8 @@ class _Planner:
     def _benchmark(self, benchmark: Benchmark, endpoint: Endpoint, judges: tuple[str, ...]) -> BenchmarkSpec:
         before = self._before(benchmark)
         questions, sample = self._question_set(benchmark)
+        is_stored = before is not None and before.question_set_sha256 == questions.sha256
+        is_registered = (sample.of if sample else questions.name) in known_sets()
         defaults = benchmark.generation.sampling
         if (most := default_max_tokens(endpoint)) is not None:
             defaults = replace(defaults, max_tokens=most)
@@ -244,16 +250,20 @@ class _Planner:
             question_set=questions.name,
             question_set_sha256=questions.sha256,
             n_questions=len(questions.questions),
-            source=before.source if before and before.question_set_sha256 == questions.sha256 else questions.source,
+            source=before.source if before and is_stored else questions.source,
             source_revision=questions.source_revision,
             prompt_hash=generation_prompt_hash(self.workspace.prompts, benchmark),
             **{name: setting(name) for name in ("temperature", "max_tokens", "frequency_penalty")},
             parameters=_parameters(before, layers),
             sample=sample,
+            left_out=before.left_out if before and is_stored else () if is_registered else self._left_out(benchmark),
             entry=PluginEntry.of(benchmark),
             judges=judges,
             **self._samples(benchmark),
         )
+
+    def _left_out(self, benchmark: Benchmark) -> tuple[int, ...]:
+        return left_out(self.request, benchmark.name)
 
     def _samples(self, benchmark: Benchmark) -> dict[str, Any]:
         """Say how many samples there are, and what is made of them."""
@@ -283,6 +293,7 @@ class _Planner:
         name = names[0] if names else None
         known = stored_question_set(workspace.lake, benchmark.name, name=name) if name else None
         whole = known or load_source(benchmark, request.questions, name, workspace)
+        whole = without_positions(whole, self._left_out(benchmark))
         if request.sample is None or request.sample >= len(whole.questions):
             return whole, None
         seed = DEFAULT_SEED if request.sample_seed is None else request.sample_seed
@@ -370,7 +381,9 @@ class _Planner:
                 f"judge {itself.name} of this run is another: give the prompt variant another name"
             )
         # Another prompt is all that a variant's judge differs in, unless more is asked.
-        before = itself or next((judge for judge in stored if judge.model == model), None)
+        adopted = prompt if prompt and ADOPTED.file(prompt) else None
+        alike = None if adopted else next((judge for judge in stored if judge.model == model), None)
+        before = itself or alike
         asked = {
             "temperature": request.judge_temperature,
             "max_tokens": request.judge_max_tokens,
@@ -385,7 +398,10 @@ class _Planner:
         if model == DEFAULT_MODEL:
             where = None, None  # beside judges on a given server it stays embedded
         endpoint = _endpoint(model, *where, before.endpoint if before else None)
-        defaults = judge_defaults(endpoint)
+        if adopted and before is None:
+            defaults, endpoint = adopted_defaults(adopted, model, endpoint)
+        else:
+            defaults = judge_defaults(endpoint)
         known = before.model_dump(include=set(defaults)) if before else {}
         settings = defaults | known | {name: value for name, value in asked.items() if value is not None}
         settings["parameters"] |= named
@@ -547,7 +563,12 @@ def _with_plugins(spec: RunSpec, benchmarks: Iterable[str]) -> RunSpec:
     """
     known = {(plugin.kind, plugin.name): plugin for plugin in spec.plugins}
     prompts = {judge.prompt for judge in spec.judges if judge.prompt}
-    judges = [name for name in sorted(prompts) if is_own(name) or (JUDGES.noun, name) in known]
+    judges = [
+        (kind, name)
+        for name in sorted(prompts)
+        for kind in (JUDGES, ADOPTED)
+        if kind.file(name) or (kind.noun, name) in known
+    ]
     for name in benchmarks:
         grader = get_benchmark(name).grader
         used: list[tuple[Kind[Any], str]] = [
@@ -555,7 +576,7 @@ def _with_plugins(spec: RunSpec, benchmarks: Iterable[str]) -> RunSpec:
             *([(GRADERS, grader)] if grader.startswith(RULE) else []),
             *((STRATEGIES, strategy) for strategy in spec.benchmarks[name].strategies if strategy != SINGLE),
             *((PASSES, settings.name) for pipeline in spec.passes for settings in pipeline),
-            *((JUDGES, judge) for judge in judges),
+            *judges,
         ]
         for kind, plugin in used:
             file = kind.file(plugin)

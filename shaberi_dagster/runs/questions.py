@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from shaberi_dagster.benchmarks.questions import Question, QuestionSet, load_question_set
+from shaberi_dagster.benchmarks.questions import Question, QuestionSet, load_question_set, without_positions
 from shaberi_dagster.benchmarks.registry import Benchmark, get_benchmark
 from shaberi_dagster.benchmarks.sampling import sample_questions
 from shaberi_dagster.errors import ConfigurationError
@@ -28,8 +28,9 @@ def load_questions(spec: RunSpec, benchmark: str, workspace: Workspace) -> Quest
         )
     found = stored_question_set(workspace.lake, benchmark, sha256=settings.question_set_sha256)
     if found is None or len(found.questions) != settings.n_questions:  # a file with some of them was lost
-        name = settings.sample.of if settings.sample else settings.question_set
+        name = None if settings.left_out else settings.sample.of if settings.sample else settings.question_set
         found = _load(get_benchmark(benchmark), settings.source, name, settings.source_revision)
+        found = without_positions(found, settings.left_out)
         found = sampled(found, settings.sample) if settings.sample else found
     if found.sha256 != settings.question_set_sha256:
         raise ConfigurationError(

@@ -167,6 +167,11 @@ class RunRequest(BaseModel):
         Option("what", ("--judge-model",), metavar="MODEL", repeated=True, known="judges"),
     ] = None
     judge_prompt: JudgePrompt = None
+    preset: Annotated[
+        str | None,
+        Field(description="Ask, judge and score as an adopted set of the old suite does (shaberi adopt)"),
+        Option("how", metavar="NAME"),
+    ] = None
     passes: Annotated[
         list[str] | None,
         Field(description="One more pipeline of score modifiers, in order"),
@@ -469,6 +474,9 @@ class BenchmarkSpec(Frozen):
     """All other parameters of its answers by name, the system prompt among them."""
     sample: Annotated[SampleSpec | None, IDENTITY] = None
     """None when its set was taken as it is."""
+    # Left out of JSON where there are none.
+    left_out: Annotated[tuple[int, ...], IDENTITY, Field(exclude_if=lambda positions: not positions)] = ()
+    """Positions of its source's questions that an adopted set leaves out."""
     samples: Annotated[int, IDENTITY] = 1
     """Answers to each question, the single one included."""
     single: Annotated[Literal["own", "first"] | None, Identity(unset="first"), Grows(_first_known)] = None

@@ -11,9 +11,10 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import RULE, get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.records import Call
+from shaberi_dagster.judges.adopted import own_judge
 from shaberi_dagster.judges.base import Case, Judge, not_judged
 from shaberi_dagster.judges.llm import OUT_OF_SCALE, LLMJudge
-from shaberi_dagster.judges.own import JUDGES, is_own
+from shaberi_dagster.judges.own import is_own
 from shaberi_dagster.judges.rule import RuleJudge
 from shaberi_dagster.judges.samples import judge_samples
 from shaberi_dagster.lake.schemas import JUDGEMENTS
@@ -419,5 +420,5 @@ def _judge(spec: RunSpec, name: str, part: BenchmarkPlan, prompts: PromptLibrary
     if model is None:
         raise ConfigurationError(f"run {spec.run_id} does not say who judge {name} is")
     if model.prompt and is_own(model.prompt):
-        return JUDGES.use(model.prompt)(model, part.benchmark)
+        return own_judge(model, part.benchmark)
     return LLMJudge(model, part.benchmark, prompts)

@@ -19,6 +19,7 @@ from shaberi_dagster.exchange.logs import IMPORTERS
 from shaberi_dagster.journal.backends import journals_of
 from shaberi_dagster.judges.own import JUDGES
 from shaberi_dagster.judges.rules.registry import GRADERS
+from shaberi_dagster.judges.sets import ADOPTED, adopted_sets
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.damage import DamagedLakeError, damage_behind, find_damage
 from shaberi_dagster.lake.formats import FORMAT, stored_format
@@ -42,6 +43,7 @@ _KINDS: tuple[Kind[Any], ...] = (
     PASSES,
     GRADERS,
     JUDGES,
+    ADOPTED,
     STRATEGIES,
     PROVIDERS,
     ENDPOINTS,
@@ -147,6 +149,8 @@ def examine_plugins(settings: Settings, *, run_code: bool = False) -> Iterator[C
         if names and not problems:
             not_run = " (parsed, not run: --plugins runs them)" if kind.is_code and not run_code else ""
             yield CheckResult(f"plugins: {kind.noun}", fine=True, detail=f"{', '.join(names)}{not_run}")
+    for name, adopted in adopted_sets().items():
+        yield CheckResult(f"adopted set {name}", fine=True, detail=adopted.description)
     for folder in settings.plugins:
         yield from _broken("prompt", parse_template, (folder / "prompts").rglob("*.jinja"))
         yield from _broken("reader of a benchmark", parse_module, (folder / "benchmarks").glob("*.py"))

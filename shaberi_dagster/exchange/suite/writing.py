@@ -1,0 +1,112 @@
+"""Writing of an adopted set into a plugin folder."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.exchange.suite.checkout import Checkout, read_checkout
+from shaberi_dagster.exchange.suite.generation import generation_of
+from shaberi_dagster.exchange.suite.reading import ReadSuite, read_suite
+from shaberi_dagster.exchange.suite.values import RefusedError
+from shaberi_dagster.judges.sets import ADOPTED, AdoptedSet
+from shaberi_dagster.plugins.discovery import NAME
+from shaberi_dagster.util.permissions import user_umask
+
+_HEAD = """\
+# Adopted by `shaberi adopt`: what this version of the old suite sends and how it scores, as data.
+# The prompts are the suite's (see its licence). Anything that is changed here is another judge.
+"""
+_SHOWN_OF_COMMIT = 7
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """A set that was adopted.
+
+    Attributes:
+        name: Of the set.
+        path: Its file.
+        adopted: What is in it.
+    """
+
+    name: str
+    path: Path
+    adopted: AdoptedSet
+
+
+class _Dumper(yaml.CSafeDumper):
+    """Texts of several lines as blocks."""
+
+
+def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def adopt(path: Path, commit: str | None, name: str | None, folder: Path, taken: Collection[str]) -> Adoption:
+    """Read a checkout and write it as an adopted set.
+
+    Args:
+        path: The checkout.
+        commit: Which one; None for the HEAD of a repository, else the files as they lie there.
+        name: Of the set; None makes it of the repository's name and the commit.
+        folder: The plugin folder.
+        taken: Names that judges and variants of prompts have.
+
+    Raises:
+        ConfigurationError: There is nothing that can be adopted, or the name cannot be used.
+    """
+    checkout = read_checkout(path, commit)
+    try:
+        suite = read_suite(checkout.files)
+    except RefusedError as error:
+        raise ConfigurationError(f"nothing can be adopted: {error}") from error
+    suite.refused = [*checkout.unreadable, *suite.refused]
+    name = _checked_name(name or _default_name(checkout), taken)
+    if not suite.benchmarks:
+        reasons = "".join(f"\n  {reason}" for reason in suite.refused)
+        raise ConfigurationError(f"nothing can be adopted, no benchmark was read:{reasons}")
+    values = _values(checkout, suite)
+    file = folder / ADOPTED.folder / f"{name}.yaml"
+    text = _HEAD + yaml.dump(values, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=4096)
+    if file.exists() and file.read_text(encoding="utf-8") != text:
+        raise ConfigurationError(f"{file} is there and differs: give another --name, or delete it")
+    with user_umask():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return Adoption(name, file, AdoptedSet.model_validate(values))
+
+
+def _values(checkout: Checkout, suite: ReadSuite) -> dict[str, Any]:
+    return {
+        "source": checkout.source,
+        "commit": checkout.commit,
+        "generation": generation_of(suite),
+        "refused": list(suite.refused),
+        "benchmarks": {
+            name: {"dataset": read.dataset, "left_out": list(read.left_out), "judge": read.judge}
+            for name, read in suite.benchmarks.items()
+        },
+        "answers": suite.answers,
+    }
+
+
+def _default_name(checkout: Checkout) -> str:
+    word = re.sub(r"[^a-z0-9]+", "_", checkout.source.lower()).strip("_")
+    word = word if word[:1].isalpha() else f"suite_{word}".rstrip("_")
+    return f"{word}_{checkout.commit[:_SHOWN_OF_COMMIT]}" if checkout.commit else word
+
+
+def _checked_name(name: str, taken: Collection[str]) -> str:
+    if not NAME.fullmatch(name):
+        raise ConfigurationError(f"{name!r} cannot be a name: it takes a lower-case letter, then letters, digits and _")
+    if name in taken:
+        raise ConfigurationError(f"{name} is the name of a judge or a variant of prompts: give another --name")
+    return name
