@@ -41,8 +41,8 @@ def judging_again(offset=0.0, share_changed=0.25, seed=0):
     return script
 
 
-def imported(workspace, folder, models=MODELS, source="shisa", rising=()):
-    """Import a tree in which judge-a judged the answers of some models, some numbers a point higher."""
+def imported(workspace, folder, models=MODELS, source="shisa", rising=(), *, judge="judge-a"):
+    """Import a tree in which a judge judged the answers of some models, some numbers a point higher."""
     tree = LegacyTree(folder / source)
     for model in models:
         for benchmark, size in SIZES.items():
@@ -56,7 +56,7 @@ def imported(workspace, folder, models=MODELS, source="shisa", rising=()):
             ]
             judged = [row | {"score": old_score(model, benchmark, n) + (n in rising)} for n, row in enumerate(rows)]
             tree.answers(benchmark, rows, model=model)
-            tree.judgements(benchmark, judged, "judge-a", model=model)
+            tree.judgements(benchmark, judged, judge, model=model)
     import_trees(ImportRequest({source: tree.root}), workspace)
 
 
