@@ -122,6 +122,7 @@ def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) ->
         ("plugins: importer", "arena"),
     }
     assert all(one.fine for one in found)
+    assert all(one.fine for one in examine_plugins(Settings.from_environment()))
     (folder / "passes/broken.py").write_text("import nothing_at_all", encoding="utf-8")
     faults = [one.detail for one in examine_plugins(Settings.from_environment(), run_code=True) if not one.fine]
     assert [f"{folder}/passes/broken.py:1: ModuleNotFoundError" in one for one in faults] == [True]

@@ -313,7 +313,8 @@ def parse_class(file: PluginFile) -> None:
         return  # it may come from elsewhere
     for line in (line for node in classes for line in node.body):
         targets = line.targets if isinstance(line, ast.Assign) else [getattr(line, "target", None)]
-        if any(isinstance(target, ast.Name) and target.id == "name" for target in targets):
+        named = (node for target in targets if target for node in ast.walk(target))  # name, title = …
+        if any(isinstance(node, ast.Name) and node.id == "name" for node in named):
             value = getattr(line, "value", None)
             if not isinstance(value, ast.Constant) or value.value == file.name:
                 return

@@ -119,7 +119,7 @@ def test_the_command_imports_a_log_in_a_format_of_a_plugin_folder(log, tmp_path,
     monkeypatch.setenv("SHABERI_PLUGINS", str(plugins))
     (plugins / "importers").mkdir(parents=True)
     (plugins / "importers" / "arena.py").write_text(_source(), encoding="utf-8")
-    broken = _source().replace('name, title = "arena"', 'name, title = "broken"').replace(" | ", " / ", 1)
+    broken = _source().replace('name = "arena"', 'name = "broken"').replace(" | ", " / ", 1)
     (plugins / "importers" / "broken.py").write_text(broken.replace("ValueError", "KeyError"), encoding="utf-8")
 
     done, again = (run("shaberi", "import-logs", "arena", log) for _ in range(2))
@@ -132,4 +132,4 @@ def test_the_command_imports_a_log_in_a_format_of_a_plugin_folder(log, tmp_path,
     assert "4 entries (3 repeated, 1 quarantined); 0 answers" in again.out
     assert [line.split() for line in shown.splitlines()][1:] == [["alpha", "6"], ["alpha", "8"], ["beta", "3"]]
     assert "unknown importer 'arenas'; did you mean arena?" in unknown.err
-    assert "importers/broken.py:11: ValueError: not enough values to unpack" in failing.err
+    assert "importers/broken.py:12: ValueError: not enough values to unpack" in failing.err

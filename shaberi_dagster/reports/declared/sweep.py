@@ -24,6 +24,6 @@ SWEEP = Report(
     "Show runs that differ in a setting by score and cost, and name the cheapest that is not shown to be worse.",
     selection=RunSelection,
     read=_read,
-    examples=["shaberi sweep --model gpt-5.1", "shaberi sweep --model gpt-5.1 --tag low --tag high --format csv"],
+    examples=["shaberi sweep --model my-model", "shaberi sweep --model my-model --tag july --format csv"],
     more="`run-evals --sweep` ends with it; its page in `shaberi view` draws score against cost.",
 )
