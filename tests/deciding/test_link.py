@@ -231,7 +231,7 @@ def test_a_new_score_compares_with_imported_ones_and_the_interval_has_the_links_
 def test_without_a_granted_link_there_is_no_verdict_and_it_says_why(mock, tree):
     mock.options.script = judging_again(offset=0.6)
     evaluated("strong-1", tree, mock)
-    with pytest.raises(ConfigurationError, match="no question has a score of both"):
+    with pytest.raises(ConfigurationError, match="`shaberi link` measures whether scores of judge-a with other prompts compare"):
         compared(tree, "strong-1", MODELS[0])
 
     linked(request(mock, models=MODELS), tree)
