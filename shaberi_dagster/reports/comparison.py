@@ -565,7 +565,12 @@ def _nothing_in_common(catalog: duckdb.DuckDBPyConnection, side_a: Side, side_b:
     for side, is_a in ((side_a, True), (side_b, False)):
         had = {f"{row['question_set']} by {row['judge']}" for row in cells if row["is_a"] is is_a}
         said.append(f"{side.name} has {listed(had) or 'no scores'}")
-    return f"no question has a score of both by the same judge: {'; '.join(said)} (pipeline {pipeline})"
+    first, second = ({row["judge"] for row in cells if row["is_a"] is is_a} for is_a in (True, False))
+    alike = {judge.partition("+")[0] for judge in first - second} & {
+        judge.partition("+")[0] for judge in second - first
+    }
+    hint = f"; `shaberi link` measures whether scores of {listed(alike)} with other prompts compare" if alike else ""
+    return f"no question has a score of both by the same judge: {'; '.join(said)} (pipeline {pipeline}){hint}"
 
 
 def _cells(catalog: duckdb.DuckDBPyConnection, side_a: Side, side_b: Side, pipeline: str) -> list[dict[str, Any]]:

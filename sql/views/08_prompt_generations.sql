@@ -5,6 +5,7 @@ create view prompt_generations as
 from (
     values
         ('gpt-4-turbo-preview', 'lightblue', 'J1', 'certain', 'S1', 'all files are older than any other prompt'),
+        ('gpt-4-turbo-preview', 'japanese_llm_eval', 'J1', 'certain', 'S1', 'all files are older than any other prompt'),
         ('gpt-4-turbo-preview', 'umiyuki', 'J1', 'certain', 'S1 or S2', 'all files are older than any other prompt'),
         ('gpt-4-turbo-preview', null, 'J1', 'very probable', 'S1 or S2', '539 of 567 files are older than any other prompt, 12 may be J2'),
         ('llmjudge-athenev2', null, 'J2', 'probable', 'S3 or S4', 'this judge came with J2; the files were committed two months later'),

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import polars as pl
 import pytest
+from aiohttp import web
 
 from shaberi_dagster.deciding import link as linking
 from shaberi_dagster.deciding.link import expected_calls, measure, prepare, read_link, shares
@@ -168,13 +169,24 @@ def test_two_prompt_sets_have_links_of_their_own(mock, tree):
 
 def test_answers_without_a_new_score_allow_no_link(mock, tree):
     script = judging_again()
-    mock.options.script = lambda body, number: "no idea" if "tengu" in str(body["messages"]) else script(body, number)
+
+    def failing(body, number):
+        return web.Response(status=500) if "tengu" in str(body["messages"]) else script(body, number)
+
+    mock.options.script = failing
 
     rows = linked(request(mock, models=MODELS), tree)
 
     assert not rows["tengu"]["granted"]
     assert "have no new score" in rows["tengu"]["reason"]
     assert not rows["overall"]["granted"]
+    before = asked_of(mock, "judge-a")
+
+    mock.options.script = script
+    again = linked(request(mock, models=MODELS), tree)
+
+    assert again["tengu"]["n_scored"] == again["tengu"]["n_answers"]
+    assert asked_of(mock, "judge-a") - before == again["tengu"]["n_answers"], "only what had failed is tried again"
 
 
 @pytest.mark.parametrize(
@@ -231,7 +243,9 @@ def test_a_new_score_compares_with_imported_ones_and_the_interval_has_the_links_
 def test_without_a_granted_link_there_is_no_verdict_and_it_says_why(mock, tree):
     mock.options.script = judging_again(offset=0.6)
     evaluated("strong-1", tree, mock)
-    with pytest.raises(ConfigurationError, match="no question has a score of both"):
+    with pytest.raises(
+        ConfigurationError, match="`shaberi link` measures whether scores of judge-a with other prompts compare"
+    ):
         compared(tree, "strong-1", MODELS[0])
 
     linked(request(mock, models=MODELS), tree)

@@ -56,7 +56,7 @@ LINKS = Report(
         Table(
             [
                 text("judge", where=several("judge", "link_id")),
-                text("new judge", "linked_judge", where=several("linked_judge", "link_id")),
+                text("new judge", "linked_judge"),
                 text("benchmark"),
                 Column("answers", "n_scored"),
                 number("new - old", _offset),
