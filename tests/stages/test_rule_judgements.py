@@ -325,7 +325,9 @@ def test_a_server_that_is_not_known_to_take_a_schema_gets_none(graded: _Graded) 
         ('{"verdict": "incorrect"}', (None, "incorrect")),
         ('{"extracted": null, "verdict": "no_answer"}', (None, "no_answer")),
         ('{"extracted": 7, "verdict": "correct"}', ("7", "correct")),
-        ('First {"verdict": "correct"} and then {"extracted": "x", "verdict": "no_answer"}.', ("x", "no_answer")),
+        ('First {"verdict": "correct"} and then {"extracted": "x", "verdict": "correct"}.', ("x", "correct")),
+        ('First {"verdict": "correct"} and then {"extracted": "x", "verdict": "no_answer"}.', None),
+        ('{"extracted": "7", "verdict": "correct", "verdict": "incorrect"}', None),
         ('{"extracted": "the set {1, 2}", "verdict": "correct"}', ("the set {1, 2}", "correct")),
         ('{"extracted": "\\\\frac{1}{2}", "verdict": "correct"}', ("\\frac{1}{2}", "correct")),
         ('{"extracted": "}", "verdict": "correct"}', ("}", "correct")),
@@ -340,7 +342,9 @@ def test_a_server_that_is_not_known_to_take_a_schema_gets_none(graded: _Graded) 
         ("[]", None),
     ],
 )
-def test_the_verdict_is_the_last_json_object_of_the_output(output: str, verdict: tuple[str, str] | None) -> None:
+def test_the_verdict_is_the_last_json_object_of_the_output_if_none_contradicts_it(
+    output: str, verdict: tuple[str, str] | None
+) -> None:
     reply = read_verdict(output)
     assert (reply and (reply.extracted, reply.verdict)) == verdict
 

@@ -17,6 +17,7 @@ from shaberi_dagster.defs.partitions import add_missing_partitions
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.journal.backends import journals_of
 from shaberi_dagster.judges.own import JUDGES
+from shaberi_dagster.judges.rules.forms import FORMS
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.damage import DamagedLakeError, damage_behind, find_damage
@@ -40,6 +41,7 @@ _KINDS: tuple[Kind[Any], ...] = (
     ALL_BENCHMARKS,
     PASSES,
     GRADERS,
+    FORMS,
     JUDGES,
     STRATEGIES,
     PROVIDERS,

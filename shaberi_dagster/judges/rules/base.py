@@ -1,4 +1,4 @@
-"""The base of rules: the question that a grader is given, the verdict that it returns, and its methods."""
+"""What a grader is given, what it returns, and what each grader has to say."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -15,16 +15,20 @@ class Verdict:
         correct: Whether the answer is right; None if the grader abstains, and then somebody else has to decide.
         extracted: What the answer was found to say; None if nothing was found.
         reason: Why, in one line, without text of the answer.
+        form: The name of the form that licensed the reading; None if nothing was read, or the rule has no forms.
+        span: Where in the answer that form stands: from the first character to that after the last.
     """
 
     correct: bool | None
     extracted: str | None
     reason: str
+    form: str | None = None
+    span: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
 class GradedQuestion:
-    """A question as graders know it.
+    """What a grader knows about a question.
 
     Attributes:
         text: The question as the model saw it.
@@ -60,18 +64,18 @@ class Grader(ABC):
 
     @abstractmethod
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
-        """Extract the final answer from a text, in its own words; None if that is not clear."""
+        """What the answer says finally, as it says it; None if that is not clear."""
 
     def canonical(self, extracted: str) -> str:
-        """Give all that mean the same one spelling, which plurality counts."""
+        """One spelling for all that mean the same; what plurality counts."""
         return extracted
 
     def same(self, first: str, second: str) -> bool:
-        """Return whether two extractions mean the same."""
+        """Whether two extractions mean the same."""
         return self.canonical(first) == self.canonical(second)
 
     def grade(self, answer: str, item: GradedQuestion) -> Verdict:
-        """Grade an answer: right, wrong, or the rule abstains.
+        """Whether the answer is right.
 
         Args:
             answer: The whole text of the model, thinking included or not.
