@@ -104,7 +104,7 @@ class RuleJudge(Judge):
     async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
         """Right or wrong, or that nobody can tell."""
         if case.request is None:
-            return self._by_rule(case.finding)
+            return self._by_rule(case)
         call, _ = await make_call(case.request, "grade")
         return _by_model(call)
 
@@ -119,14 +119,16 @@ class RuleJudge(Judge):
             The columns that change; None where the rule abstains now and no model was asked then.
         """
         if case.request is None:
-            return dict.fromkeys(_OF_VERDICT) | self._by_rule(case.finding)
+            return dict.fromkeys(_OF_VERDICT) | self._by_rule(case)
         return {} if stored["request_hash"] in case.request.request_hashes else None
 
-    def _by_rule(self, verdict: Verdict) -> dict[str, Any]:
+    def _by_rule(self, case: Case) -> dict[str, Any]:
+        verdict: Verdict = case.finding
         extracted = None if verdict.extracted is None else self._rule.canonical(verdict.extracted)
         if verdict.correct is None:
             return _abstained(verdict.reason) | {"extracted": extracted}
-        return _right(verdict.correct) | {"score_source": "rule", "extracted": extracted}
+        evidence = verdict.evidence(case.answer["answer"])
+        return _right(verdict.correct) | {"score_source": "rule", "extracted": extracted, "judge_output": evidence}
 
     def request_for(self, question: Question, text: str) -> ChatRequest | None:
         """Make the request to the model about a text that the rule cannot tell."""

@@ -1,10 +1,13 @@
-"""What a grader is given, what it returns, and what each grader has to say."""
+"""The base of rules: the question that a grader is given, the verdict that it returns, and its methods."""
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_MOST_QUOTED = 300
+_EVIDENCE = re.compile(r"\w+ \[(\d+):(\d+)\]: ")
 
 
 @dataclass(frozen=True)
@@ -25,10 +28,17 @@ class Verdict:
     form: str | None = None
     span: tuple[int, int] | None = None
 
+    def evidence(self, answer: str) -> str | None:
+        """Return form, place and passage as judgements store them, like `answer_is [8:25]: The answer is 42`."""
+        if self.form is None or self.span is None:
+            return None
+        start, end = self.span
+        return f"{self.form} [{start}:{end}]: {answer[start:end][:_MOST_QUOTED]}"
+
 
 @dataclass(frozen=True)
 class GradedQuestion:
-    """What a grader knows about a question.
+    """A question as graders know it.
 
     Attributes:
         text: The question as the model saw it.
@@ -64,18 +74,18 @@ class Grader(ABC):
 
     @abstractmethod
     def extract(self, answer: str, item: GradedQuestion) -> str | None:
-        """What the answer says finally, as it says it; None if that is not clear."""
+        """Extract the final answer from a text, in its own words; None if that is not clear."""
 
     def canonical(self, extracted: str) -> str:
-        """One spelling for all that mean the same; what plurality counts."""
+        """Give all that mean the same one spelling, which plurality counts."""
         return extracted
 
     def same(self, first: str, second: str) -> bool:
-        """Whether two extractions mean the same."""
+        """Return whether two extractions mean the same."""
         return self.canonical(first) == self.canonical(second)
 
     def grade(self, answer: str, item: GradedQuestion) -> Verdict:
-        """Whether the answer is right.
+        """Grade an answer: right, wrong, or the rule abstains.
 
         Args:
             answer: The whole text of the model, thinking included or not.
@@ -89,3 +99,9 @@ class Grader(ABC):
             return Verdict(None, None, "no final answer found")
         correct = self.same(extracted, item.reference)
         return Verdict(correct, extracted, "equals the reference" if correct else "differs from the reference")
+
+
+def span_of(evidence: str | None) -> tuple[int, int] | None:
+    """Return the place in an answer that the stored evidence of a rule's verdict names; None for any other text."""
+    found = _EVIDENCE.match(evidence or "")
+    return (int(found[1]), int(found[2])) if found else None

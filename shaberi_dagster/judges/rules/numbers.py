@@ -127,6 +127,8 @@ _STEPS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (rf"(?:{_MYRIAD}\s?)+(?:\d+[{_PLACES}]?)?", lambda found: _in_myriads(found) + " " * found[0].endswith(" ")),
     (rf"({_DECIMAL})(?:(k|K|M|bn|B)|\s?({'|'.join(_SCALES)}))(?![^\W\d_])", _scaled),
 )  # fmt: skip
+_ENDLESS = re.compile(rf"[\d.,]{{{_LONGEST + 1},}}")
+"""More digits than a number has that is read; what follows would take long over them."""
 _COMPILED = [(re.compile(pattern), replacement) for pattern, replacement in _STEPS]
 _DIGITS = re.compile(r"(?<![\d.,])\d{1,3}(?:[ '’]\d{3})+(?![\d])(?:[.,]\d+)?|\d[\d.,]*\d")
 _NUMBER = re.compile(
@@ -143,6 +145,7 @@ def in_plain_digits(text: str, *, comma: bool = False) -> str:
         text: Prose, LaTeX or both.
         comma: Its language writes decimals with a comma, so that `1.234` is a thousand.
     """
+    text = _ENDLESS.sub("#", text)
     text = _LATEX_TEXT.sub(r" \1 ", text.replace("{,}", ","))
     text = _LATEX_FRACTION.sub(lambda found: f"{found[1] + ' ' if found[1] else ''}{found[2]}/{found[3]}", text)
     text = _DIGITS.sub(lambda found: _separated(found, comma=comma), in_digits(text))

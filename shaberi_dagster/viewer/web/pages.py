@@ -406,7 +406,8 @@ def _judges(source: Source) -> list[str]:
 
 
 def _spans(answer: Row) -> list[object]:
-    return [span for finding in answer["findings"] for span in finding["spans"]]
+    found = [span for finding in answer["findings"] for span in finding["spans"]]
+    return found + [judgement["read"] for judgement in answer["judgements"] if judgement["read"]]
 
 
 def _first_answer(answers: Sequence[Row]) -> str:
