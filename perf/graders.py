@@ -95,7 +95,9 @@ def _share(count: int, total: int) -> str:
 def main() -> None:
     """Print the figures."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--half", choices=("tuning", "measuring", "fresh"), help="only one file of the project's corpus")
+    options.add_argument(
+        "--half", choices=("tuning", "measuring", "fresh"), help="only one file of the project's corpus"
+    )
     options.add_argument("--real", type=Path, help="the folder with real replies")
     options.add_argument("--other", action="store_true", help="lm-eval and math-verify as well")
     chosen = options.parse_args()
@@ -110,6 +112,9 @@ def main() -> None:
             table(f"{name}, {other}", [case for case in corpus.cases(path) if case.grader in known], library(other))
     if chosen.real:
         _real(chosen.real)
+    SAY("\nby form, of the replies that nobody tuned on (`sql/reports/graders.sql` has this table)")
+    for form, (read, wrong) in corpus.errors_by_form().items():
+        SAY(f"    ('{form}', {read}, {wrong}, {corpus.exact_interval(wrong, read, 0.9)[1]:.3f}),")
 
 
 def _real(folder: Path) -> None:

@@ -202,3 +202,15 @@ def test_the_cost_of_runs_is_a_document_with_its_total(said):
     assert (data["rows"][0]["stage"], data["rows"][0]["benchmark"], row["cost_usd"]) == ("answers", "tengu", "0.25")
     with pytest.raises(ConfigurationError, match="no model 'beta'"):
         said("cost", "--model", "beta")
+
+
+def test_forms_of_rules_are_counted_with_the_error_that_was_measured(said):
+    (row,) = json.loads(said("graders", "--format", "json"))["rows"]
+    assert (row["judge"], row["form"], row["verdicts"], row["right"], row["corpus_wrong"]) == (
+        "b",
+        "answer_is",
+        1,
+        0,
+        0,
+    )
+    assert "0 of 18, at most 15%" in said("graders")

@@ -1,8 +1,10 @@
 """The levels that the rules reached on the corpus: no figure gets worse unseen."""
 
 import hashlib
+import re
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from tests.judges.rules.corpus import Outcome
 
 pytestmark = pytest.mark.unit
 
+ROOT = Path(__file__).resolve().parents[3]
 RULES = ("numeric", "math", "mcq", "match", "yes_no")
 
 
@@ -41,3 +44,12 @@ def test_nothing_is_read_out_of_the_adversarial_replies_that_have_no_answer(requ
     outcomes = Counter(corpus.outcome(case) for case in corpus.cases(replies))
     assert (outcomes[Outcome.INVENTED], outcomes[Outcome.WRONG]) == (0, 0)
     assert outcomes[Outcome.RIGHT] >= 98
+
+
+def test_the_report_of_graders_has_the_errors_that_the_corpus_shows():
+    statement = (ROOT / "sql" / "reports" / "graders.sql").read_text(encoding="utf-8")
+    stated = re.findall(r"\('(\w+)', (\d+), (\d+), ([\d.]+)\)", statement)
+    assert stated == [
+        (form, str(read), str(wrong), f"{corpus.exact_interval(wrong, read, 0.9)[1]:.3f}")
+        for form, (read, wrong) in corpus.errors_by_form().items()
+    ]

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -110,6 +111,17 @@ def outcome(case: Case) -> Outcome:
         return Outcome.SILENT if rule.extract(case.reply, case.question) is None else Outcome.INVENTED
     correct = rule.grade(case.reply, case.question).correct
     return {True: Outcome.RIGHT, None: Outcome.ABSTAINED, False: Outcome.WRONG}[correct]
+
+
+def errors_by_form(files: Iterable[str] = ("measuring", "fresh")) -> dict[str, tuple[int, int]]:
+    """Count, of replies that nobody tuned on, how many each form read, and how many of them wrongly or out of nothing."""
+    read, wrong = Counter[str](), Counter[str]()
+    for case in (case for file in files for case in cases(FOLDER / f"{file}.jsonl")):
+        form, found = GRADERS[f"rule:{case.grader}"].grade(case.reply, case.question).form, outcome(case)
+        if form is not None and found not in (Outcome.ABSTAINED, Outcome.SILENT):
+            read[form] += 1
+            wrong[form] += found in (Outcome.WRONG, Outcome.INVENTED)
+    return {form: (read[form], wrong[form]) for form in sorted(read)}
 
 
 def exact_interval(count: int, total: int, level: float = 0.95) -> tuple[float, float]:
