@@ -112,6 +112,7 @@ def test_each_kind_has_an_example_and_the_doctor_finds_no_fault(folder: Path) ->
         ("plugins: benchmark", "capitals, manners"),
         ("plugins: pass", "plain_form"),
         ("plugins: rule", "rule:contains"),
+        ("plugins: form", "tally"),
         ("plugins: judge", "twice"),
         ("plugins: strategy", "longest"),
         ("plugins: provider", "generate"),

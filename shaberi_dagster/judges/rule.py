@@ -16,6 +16,8 @@ from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.judges.base import Case, Judge
 from shaberi_dagster.judges.own import own_prompts
 from shaberi_dagster.judges.rules.base import GradedQuestion, Grader, Verdict
+from shaberi_dagster.judges.rules.commitments import AnswerKind
+from shaberi_dagster.judges.rules.forms import added_forms_sha256
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.endpoints import default_max_tokens, places_of
@@ -27,7 +29,7 @@ from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
 from shaberi_dagster.util.identity import sha256_json
 
 _MAX_TOKENS = 1024
-_JSON = json.JSONDecoder(strict=False)  # finds the end of an object; orjson does not
+_JSON = json.JSONDecoder(strict=False, object_pairs_hook=list)  # finds the end of an object; orjson does not
 _LONE_BACKSLASH = re.compile(r'(?<!\\)\\(?!["\\/bfnrtu])')
 _MOST_STARTS = 64  # braces that are tried, so that hostile output costs no more than so many readings
 _OF_VERDICT = (
@@ -102,7 +104,7 @@ class RuleJudge(Judge):
     async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
         """Right or wrong, or that nobody can tell."""
         if case.request is None:
-            return self._by_rule(case.finding)
+            return self._by_rule(case)
         call, _ = await make_call(case.request, "grade")
         return _by_model(call)
 
@@ -117,14 +119,16 @@ class RuleJudge(Judge):
             The columns that change; None where the rule abstains now and no model was asked then.
         """
         if case.request is None:
-            return dict.fromkeys(_OF_VERDICT) | self._by_rule(case.finding)
+            return dict.fromkeys(_OF_VERDICT) | self._by_rule(case)
         return {} if stored["request_hash"] in case.request.request_hashes else None
 
-    def _by_rule(self, verdict: Verdict) -> dict[str, Any]:
+    def _by_rule(self, case: Case) -> dict[str, Any]:
+        verdict: Verdict = case.finding
         extracted = None if verdict.extracted is None else self._rule.canonical(verdict.extracted)
         if verdict.correct is None:
             return _abstained(verdict.reason) | {"extracted": extracted}
-        return _right(verdict.correct) | {"score_source": "rule", "extracted": extracted}
+        evidence = verdict.evidence(case.answer["answer"])
+        return _right(verdict.correct) | {"score_source": "rule", "extracted": extracted, "judge_output": evidence}
 
     def request_for(self, question: Question, text: str) -> ChatRequest | None:
         """Make the request to the model about a text that the rule cannot tell."""
@@ -163,8 +167,10 @@ def former_config_hashes_of(rule: Grader, model: JudgeSpec, prompt_hash: str, ve
 
 
 def _hash_of_rule(rule: Grader, version: int) -> str:
-    own = {"rule": rule.name, "version": version}
-    return sha256_json(own | ({"file": rule.file_sha256} if rule.file_sha256 else {}))
+    own: dict[str, Any] = {"rule": rule.name, "version": version}
+    own |= {"file": rule.file_sha256} if rule.file_sha256 else {}
+    added = added_forms_sha256() if isinstance(rule, AnswerKind) and version == rule.version else []
+    return sha256_json(own | ({"forms": added} if added else {}))
 
 
 @lru_cache(maxsize=1)  # the rule alone and the rule with a model look at the same answer, one after the other
@@ -184,18 +190,33 @@ def graded_question(question: Question) -> GradedQuestion:
 
 
 def read_verdict(output: str) -> GraderReply | None:
-    """The last JSON object with a verdict in a model's output; None when there is none.
+    """The last JSON object with a verdict in a model's output; None when there is none, or they contradict each other.
 
     What it extracted may have braces, and LaTeX whose backslashes the model did not escape.
     """
+    replies = _verdicts_in(output)
+    return replies[-1] if len({reply.verdict for reply in replies}) == 1 else None
+
+
+def _verdicts_in(output: str) -> list[GraderReply]:
+    """List every verdict of an output in its order; an object that has the key twice gives two."""
     for text in (output, _LONE_BACKSLASH.sub(r"\\\\", output)):
-        starts = [match.start() for match in re.finditer("{", text)][-_MOST_STARTS:]
-        for start in reversed(starts):
+        found: list[GraderReply] = []
+        end = 0
+        for start in [match.start() for match in re.finditer("{", text)][-_MOST_STARTS:]:
+            if start < end:
+                continue  # within an object that was read
             try:
-                return GraderReply.model_validate(_JSON.raw_decode(text, start)[0])
+                pairs, after = _JSON.raw_decode(text, start)
+                verdicts = [value for key, value in pairs if key == "verdict"]
+                read = [GraderReply.model_validate(dict(pairs) | {"verdict": verdict}) for verdict in verdicts]
             except (json.JSONDecodeError, RecursionError, ValidationError):
                 continue
-    return None
+            found += read
+            end = after if read else end
+        if found:
+            return found
+    return []
 
 
 def _by_model(call: Call) -> dict[str, Any]:
@@ -208,7 +229,10 @@ def _by_model(call: Call) -> dict[str, Any]:
     }
     if call.status == "error":
         return row | {"status": "error", "error_class": call.error_class, "error_message": call.error_message}
-    reply = read_verdict(answer_of(call))
+    answer = answer_of(call)
+    reply = read_verdict(answer)
+    if reply is None and _verdicts_in(answer):
+        return row | _abstained("the grading model contradicts itself")
     if reply is None:
         return row | {"status": "error", "error_class": "no_score", "error_message": "no verdict in the output"}
     row |= {"extracted": reply.extracted or None}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.judges.rules.base import span_of
 from shaberi_dagster.lake.statements import fetch, fetch_frame
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.report import Row
@@ -71,7 +72,8 @@ class RunAnswers(NamedTuple):
         samples: Rows of `question_answers.sql`, with `judgements`, and `spans` in each of their findings; none where
             the run was not asked.
         consensus: Judgements of the answers of its strategies. They are, like those of samples, rows of
-            `question_judgements.sql` with `deltas`: pass, delta and reason of what each pass of the pipeline added.
+            `question_judgements.sql` with `deltas`: pass, delta and reason of what each pass of the pipeline added; and
+            `read`: the passage of the answer that a rule took for it.
     """
 
     samples: Sequence[Row]
@@ -174,6 +176,8 @@ def read_answers(
     for judgement in fetch(catalog, "question_judgements", **which, **texts, judges=list(judges) or None):
         sample, strategy = _sample(judgement), judgement["strategy"]
         judgement["deltas"] = deltas.get((*sample, strategy, judgement["judge"]), [])
+        read = span_of(judgement["judge_output"]) if judgement["score_source"] == "rule" else None
+        judgement["read"] = read and Span(*read, "read by a rule")
         (of_sample[sample] if strategy is None else consensus[sample[:2]]).append(judgement)
     samples: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     for answer in fetch(catalog, "question_answers", **which, **texts):

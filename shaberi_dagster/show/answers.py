@@ -13,6 +13,7 @@ from shaberi_dagster.reports.inspection import (
     all_questions,
     read_texts,
 )
+from shaberi_dagster.reports.question import Span
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.show.text import printable
 
@@ -77,7 +78,8 @@ def _answer(answer: Row, several: bool) -> Iterator[Text]:
     if answer["finish_reason"] not in {None, "stop"}:
         yield Text(printable(f"ended by: {answer['finish_reason']}"), style="yellow")
     if answer["answer"]:
-        yield _body(answer["answer"])
+        read = next((judgement["read"] for judgement in answer["judgements"] if judgement["read"]), None)
+        yield _body(answer["answer"], read)
     elif answer["status"] == "ok":
         yield Text("(empty)", style="dim")
 
@@ -99,5 +101,8 @@ def _title(text: str, detail: str = "") -> Text:
     return Text.assemble((printable(text), "bold reverse"), (printable(f"  {detail}") if detail else "", "bold"))
 
 
-def _body(text: str) -> Text:
-    return Text(printable(text, multiline=True).replace("\t", "    "))
+def _body(text: str, marked: Span | None = None) -> Text:
+    start, end = (marked.start, marked.end) if marked else (0, 0)
+    parts = ((text[:start], ""), (text[start:end], "underline"), (text[end:], ""))
+    shown = ((printable(part, multiline=True).replace("\t", "    "), style) for part, style in parts if part)
+    return Text.assemble(*shown)

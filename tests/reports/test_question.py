@@ -16,6 +16,7 @@ from shaberi_dagster.cli.shaberi import app
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.inspection import InspectedTexts
 from shaberi_dagster.reports.question import (
     Span,
     find_question,
@@ -23,6 +24,7 @@ from shaberi_dagster.reports.question import (
     read_answers,
     read_question,
 )
+from shaberi_dagster.show.answers import answers_text
 
 pytestmark = pytest.mark.integration
 
@@ -73,7 +75,8 @@ def _made(folder: Path) -> Path:
         for judge in "ba"
         for sample, strategy in ((0, None), (1, None), (0, "majority"))
     ]
-    judged = [one | {"judge_output": "よい答え", "superseded": False} for one in scored]
+    judged = [one | {"judge_output": "よい答え", "superseded": False, "score_source": "judge"} for one in scored]
+    judged[0] |= {"judge_output": "answer_is [2:5]: よい答え", "score_source": "rule"}
     added = {
         "pipeline": "repetition",
         "score": 6.0,
@@ -103,9 +106,20 @@ def test_samples_have_their_judgements_and_findings_and_strategies_stand_apart(c
     (finding,) = first["findings"]
     assert (finding["pass"], finding["severity"], finding["reason"]) == ("repetition", 0.5, "twice")
     assert finding["spans"] == [Span(0, 2, "again")]
+    assert [one["read"] for one in first["judgements"]] == [None, Span(2, 5, "read by a rule")]
     assert (first["cost_usd"], second["cost_usd"], second["findings"]) == (0.25, None, [])
     assert (first["ending"], first["finish_reason"]) == ("complete", "stop")
     assert second["judgements"][0]["answer_hash"] != second["answer_hash"]
+
+
+def test_the_passage_that_a_rule_read_is_underlined_on_a_terminal(catalog):
+    texts = read_answers(catalog, "tengu", ["q"], ["alpha@@july"])["q", "alpha@@july"]
+    run = {"run_id": "alpha@@july", "model": "alpha", "run_tag": "july"}
+
+    shown = answers_text(run, None, InspectedTexts(None, {"alpha@@july": texts}))
+
+    underlined = [shown.plain[span.start : span.end] for span in shown.spans if span.style == "underline"]
+    assert underlined == [texts.samples[0]["answer"][2:5]]
 
 
 def test_deltas_are_those_of_the_pipeline_and_texts_are_cut_where_that_is_asked_for(catalog):
@@ -188,3 +202,15 @@ def test_the_cost_of_runs_is_a_document_with_its_total(said):
     assert (data["rows"][0]["stage"], data["rows"][0]["benchmark"], row["cost_usd"]) == ("answers", "tengu", "0.25")
     with pytest.raises(ConfigurationError, match="no model 'beta'"):
         said("cost", "--model", "beta")
+
+
+def test_forms_of_rules_are_counted_with_the_error_that_was_measured(said):
+    (row,) = json.loads(said("graders", "--format", "json"))["rows"]
+    assert (row["judge"], row["form"], row["verdicts"], row["right"], row["corpus_wrong"]) == (
+        "b",
+        "answer_is",
+        1,
+        0,
+        0,
+    )
+    assert "0 of 18, at most 15%" in said("graders")

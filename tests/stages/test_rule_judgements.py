@@ -122,6 +122,8 @@ def test_the_rule_is_one_judge_and_with_a_model_where_it_cannot_tell_another(
     mock, outcome = graded.mock, graded.outcome
     abstained = {("excluded", "abstained", None, None)}
     right_by_rule = {("ok", None, 1.0, "rule")}
+    stored = set(_rows(workspace).filter(reference="1912", judge=_RULE)["judge_output"])
+    assert stored == {"whole_reply [0:4]: 1912"}
     assert _found(workspace, _RULE) == {"1912": right_by_rule} | dict.fromkeys(_VERDICTS, abstained)
     assert _found(workspace, _MODEL) == {
         "1912": right_by_rule,
@@ -153,7 +155,8 @@ def test_a_verdict_of_the_model_says_where_it_comes_from(workspace: Workspace) -
     assert (call["stage"], call["purpose"], call["model"]) == ("judgements", "grade", GRADER)
     assert (row["judge_prompt_tokens"], row["finish_reason"]) == (call["prompt_tokens"], "stop")
     by_rule = _rows(workspace).filter(judge=_MODEL, reference="1912").row(0, named=True)
-    assert (by_rule["extracted"], by_rule["judge_output"], by_rule["request_hash"]) == ("1912", None, None)
+    assert (by_rule["extracted"], by_rule["request_hash"]) == ("1912", None)
+    assert by_rule["judge_output"] == "whole_reply [0:4]: 1912"
     assert row["judge_prompt_hash"] == by_rule["judge_prompt_hash"] is not None
     assert row["judge_config_hash"] != _rows(workspace).filter(judge=_RULE)["judge_config_hash"][0]
 
@@ -213,7 +216,11 @@ def test_what_an_earlier_version_of_a_rule_graded_stands_until_it_is_graded_anew
     superseded = workspace.lake.read("judgements").filter("superseded")
     assert superseded.height == rows.height - _PER_QUESTION
     by_rule = _rows(workspace).filter(judge=_MODEL, reference="1912").row(0, named=True)
-    assert (by_rule["judge_output"], by_rule["request_hash"], by_rule["judge_prompt_tokens"]) == (None, None, None)
+    assert (by_rule["judge_output"], by_rule["request_hash"], by_rule["judge_prompt_tokens"]) == (
+        "whole_reply [0:4]: 1912",
+        None,
+        None,
+    )
 
 
 def test_the_leaderboard_tells_versions_of_a_rule_apart(
@@ -325,7 +332,9 @@ def test_a_server_that_is_not_known_to_take_a_schema_gets_none(graded: _Graded) 
         ('{"verdict": "incorrect"}', (None, "incorrect")),
         ('{"extracted": null, "verdict": "no_answer"}', (None, "no_answer")),
         ('{"extracted": 7, "verdict": "correct"}', ("7", "correct")),
-        ('First {"verdict": "correct"} and then {"extracted": "x", "verdict": "no_answer"}.', ("x", "no_answer")),
+        ('First {"verdict": "correct"} and then {"extracted": "x", "verdict": "correct"}.', ("x", "correct")),
+        ('First {"verdict": "correct"} and then {"extracted": "x", "verdict": "no_answer"}.', None),
+        ('{"extracted": "7", "verdict": "correct", "verdict": "incorrect"}', None),
         ('{"extracted": "the set {1, 2}", "verdict": "correct"}', ("the set {1, 2}", "correct")),
         ('{"extracted": "\\\\frac{1}{2}", "verdict": "correct"}', ("\\frac{1}{2}", "correct")),
         ('{"extracted": "}", "verdict": "correct"}', ("}", "correct")),
@@ -340,7 +349,9 @@ def test_a_server_that_is_not_known_to_take_a_schema_gets_none(graded: _Graded) 
         ("[]", None),
     ],
 )
-def test_the_verdict_is_the_last_json_object_of_the_output(output: str, verdict: tuple[str, str] | None) -> None:
+def test_the_verdict_is_the_last_json_object_of_the_output_if_none_contradicts_it(
+    output: str, verdict: tuple[str, str] | None
+) -> None:
     reply = read_verdict(output)
     assert (reply and (reply.extracted, reply.verdict)) == verdict
 

@@ -18,6 +18,7 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.exchange.logs import IMPORTERS
 from shaberi_dagster.journal.backends import journals_of
 from shaberi_dagster.judges.own import JUDGES
+from shaberi_dagster.judges.rules.forms import FORMS
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.sets import ADOPTED, adopted_sets
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
@@ -42,6 +43,7 @@ _KINDS: tuple[Kind[Any], ...] = (
     ALL_BENCHMARKS,
     PASSES,
     GRADERS,
+    FORMS,
     JUDGES,
     ADOPTED,
     STRATEGIES,

@@ -1,10 +1,13 @@
 """The base of rules: the question that a grader is given, the verdict that it returns, and its methods."""
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_MOST_QUOTED = 300
+_EVIDENCE = re.compile(r"\w+ \[(\d+):(\d+)\]: ")
 
 
 @dataclass(frozen=True)
@@ -15,11 +18,22 @@ class Verdict:
         correct: Whether the answer is right; None if the grader abstains, and then somebody else has to decide.
         extracted: What the answer was found to say; None if nothing was found.
         reason: Why, in one line, without text of the answer.
+        form: The name of the form that licensed the reading; None if nothing was read, or the rule has no forms.
+        span: Where in the answer that form stands: from the first character to that after the last.
     """
 
     correct: bool | None
     extracted: str | None
     reason: str
+    form: str | None = None
+    span: tuple[int, int] | None = None
+
+    def evidence(self, answer: str) -> str | None:
+        """Return form, place and passage as judgements store them, like `answer_is [8:25]: The answer is 42`."""
+        if self.form is None or self.span is None:
+            return None
+        start, end = self.span
+        return f"{self.form} [{start}:{end}]: {answer[start:end][:_MOST_QUOTED]}"
 
 
 @dataclass(frozen=True)
@@ -85,3 +99,9 @@ class Grader(ABC):
             return Verdict(None, None, "no final answer found")
         correct = self.same(extracted, item.reference)
         return Verdict(correct, extracted, "equals the reference" if correct else "differs from the reference")
+
+
+def span_of(evidence: str | None) -> tuple[int, int] | None:
+    """Return the place in an answer that the stored evidence of a rule's verdict names; None for any other text."""
+    found = _EVIDENCE.match(evidence or "")
+    return (int(found[1]), int(found[2])) if found else None

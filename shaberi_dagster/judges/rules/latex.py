@@ -1,4 +1,4 @@
-r"""Canonical spelling of LaTeX: numbers, expressions, tuples, sets, intervals, matrices, equations.
+r"""One spelling for all LaTeX that means the same: numbers, expressions, tuples, sets, intervals, matrices, equations.
 
 Structure is read here; a single expression is parsed by latex2sympy2-extended and told from others by its value at
 fixed points to `DIGITS` digits (identity testing after Schwartz and Zippel), never by `simplify`, whose time has no
@@ -11,14 +11,14 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from shaberi_dagster.judges.rules.numeric import RELATIVE_TOLERANCE, parse_exact
-from shaberi_dagster.util.lazy import lazy
-
-# A second of start-up that only mathematical answers need.
-parser, sympy = lazy("latex2sympy2_extended"), lazy("sympy")
+from shaberi_dagster.judges.rules.numbers import RELATIVE_TOLERANCE, SHARES, parse_exact
+from shaberi_dagster.judges.rules.text import squeezed
 
 DIGITS = 12
 """Significant digits in which two values have to agree."""
+
+_POINTS = (0, 1, -1)
+"""The fixed points; symbols are negative at the last one, so that `\\sqrt{x^2}` is not `x`."""
 
 MAX_CHARACTERS = 400
 _MAX_POWER = 2_000
@@ -45,9 +45,15 @@ _BASES = {name: str(base) for base, name in enumerate(_BASE_NAMES, 2)} | {"sixte
 
 _UNICODE = {
     "π": r"\pi ", "θ": r"\theta ", "∞": r"\infty ", "∪": r"\cup ", "∈": r"\in ", "≤": r"\le ", "≥": r"\ge ",
+    "≠": r"\ne ", "≦": r"\le ", "≧": r"\ge ", "⩽": r"\le ", "⩾": r"\ge ",
     "±": r"\pm ", "×": r"\times ", "·": r"\cdot ", "−": "-", "–": "-", "°": r"^\circ ", "ℝ": r"\mathbb{R}",
-    "²": "^2", "³": "^3", "⁴": "^4", "½": r"\frac{1}{2}", "¼": r"\frac{1}{4}",
+    **{sign: rf"\frac{{{share[0]}}}{{{share[2]}}}" for sign, share in SHARES.items()},
 }  # fmt: skip
+_SMALL = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿˣ₀₁₂₃₄₅₆₇₈₉ₙ", "0123456789+-nx0123456789n")
+_RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿˣ]+")
+_LOWERED = re.compile("[₀₁₂₃₄₅₆₇₈₉ₙ]+")
+_FUNCTION = re.compile(r"(?<![a-zA-Z\\])(log|ln|sin|cos|tan|exp|arcsin|arccos|arctan)(?=[\s_(\d{^])")
+_BRACED_SET = re.compile(r"^\s*\{([^{}]*,[^{}]*)\}\s*$")
 _UNICODE_TABLE = str.maketrans(_UNICODE)
 _DROPPED = re.compile(
     r"\\(?:left|right|displaystyle|textstyle|bigl?|bigr|Bigl?|Bigr|quad|qquad|limits|,|!|;|:| )(?![a-zA-Z])|\\[,!;: ]|~"
@@ -55,15 +61,20 @@ _DROPPED = re.compile(
 )
 _THOUSANDS = re.compile(r"(?<=\d)(?:,\\!\s*|\{,\}\s*|,(?=(?:\d{3}(?:,|\{,\}))*\d{3}(?![\d,])))(?=\d{3}(?!\d))")
 _LATEX_THOUSANDS = re.compile(r"(?<=\d)(?:,\\!|\{,\})\s*(?=\d{3}(?!\d))")
-_AND = re.compile(r"\\(?:text|mbox|mathrm)\s*\{\s*,?\s*(?:and|or)\s*\}|\s+(?:and|or)\s+|\\(?:lor|vee)\b|、|または")
+_AND = re.compile(
+    r"\\(?:text|mbox|mathrm)\s*\{\s*,?\s*(?:and|or)\s*\}|\s+(?:and|or|et|ou|und|oder)\s+|\\(?:lor|vee)\b|、|または"
+)
 _UNIT = re.compile(r"(?<=[\d}) ])\s*\\(?:text|mbox|mathrm|textrm)\s*\{[^{}\d]*\}(?:\s*\^\s*\{?\d\}?)?\s*$")
-_PLAIN_UNIT = re.compile(r"(?<=[\d}])\s+(?!pi\b|sqrt\b)[A-Za-z]{2,}[A-Za-z .]*(?:\^\{?\d\}?)?\s*$")
+_PLAIN_UNIT = re.compile(r"(?:(?<=[\d}])|(?<=\\pi))\s+(?!pi\b|sqrt\b)[A-Za-z]{2,}[A-Za-z .]*(?:\^\{?\d\}?)?\s*$")
 _TEXT = re.compile(r"\\(?:text|textbf|mbox|mathrm|mathbf|textit|boldsymbol|bf|rm)\s*\{([^{}]*)\}")
 _WORDS = re.compile(r"[^\W\d_][^\W\d_ '-]{2,}(?:[ '-][^\W\d_]+)*")
 _RECURRING = re.compile(r"(?<!\d)(\d*)\.(\d*)\\(?:overline|bar|dot)\s*\{?(\d+)\}?")
 _DEGREES_IN_TRIGONOMETRY = re.compile(r"(\d+(?:\.\d+)?)\s*\^\s*\{?\s*\\circ\s*\}?")
 _TRIGONOMETRIC = re.compile(r"\\?(?:sin|cos|tan|cot|sec|csc)(?![a-z])")
 _ALTERNATIVE = re.compile(r"\\(?:text|mbox|mathrm)\s*\{\s*or\s*\}|\s+or\s+|\\(?:lor|vee)\b")
+_FRENCH_INTERVAL = re.compile(r"^\s*([\[\]])([^\[\];]+);([^\[\];]+)([\[\]])\s*$")
+_TIME = re.compile(r"\d{1,2}:[0-5]\d")
+_PRODUCT = re.compile(r"(?<![A-Za-z\\])[A-Z]{2,}(?![A-Za-z])")
 _EMPTY = re.compile(r"\\(?:emptyset|varnothing)\b|^\\\{\s*\\\}$|∅")
 _NAMED = re.compile(r"\s*(?P<name>\\?[A-Za-z]+(?:_\{?\w+\}?)?)\s*=(?P<value>[^=]+)")
 _BASE = re.compile(r"(-?[0-9A-F]+)\s*_\s*\{?\s*(\d+|\w+)\s*\}?$")
@@ -74,6 +85,7 @@ _MATRIX = re.compile(
 _NAME = r"(?:\\?[A-Za-z]+(?:_\{?\w+\}?)?(?:\([A-Za-z]\))?|\|[A-Z]\||[A-Za-z]'?\([^()]*\))"
 _ASSIGNED = re.compile(rf"^\s*{_NAME}\s*(?:=|\\in\b|:)\s*(?=\S)")
 _INEQUALITY = re.compile(r"(<|>|\\leq?(?![a-z])|\\geq?(?![a-z])|\\leqslant|\\geqslant|\\lt|\\gt)")
+_CAPITAL = re.compile(r"\\[a-zA-Z]+|[A-Z]")
 _PERCENT = re.compile(r"%|\bpercent\b")
 _LAYOUT = re.compile(r"\\(?:text|mbox|mathrm|textrm)\s*\{")
 _OPENING, _CLOSING = "([{", ")]}"
@@ -82,7 +94,7 @@ _OPENING_EXPONENT = tuple(_OPENING)
 
 
 def canonical(latex: str) -> str:
-    r"""Return the spelling that everything has which means the same as this LaTeX or plain text.
+    r"""Return one spelling for everything that means the same as this LaTeX or plain text.
 
     Args:
         latex: An answer like `\frac{1}{2}`, `x = 5`, `(2, \infty)`, `\{1, 2\}`, `52_8`, `15\text{ cm}^2` or
@@ -107,8 +119,10 @@ def _canonical(latex: str) -> str:
 
 
 def tidy(latex: str) -> str:
-    """The text without layout, units, currency, degrees, percent signs and thousands separators."""
-    text = latex.translate(_UNICODE_TABLE).replace(r"\\", r"\cr ")
+    """Return the text without layout, units, currency, degrees, percent signs and thousands separators."""
+    text = _RAISED.sub(lambda found: f"^{{{found[0].translate(_SMALL)}}}", latex)
+    text = _LOWERED.sub(lambda found: f"_{{{found[0].translate(_SMALL)}}}", text)
+    text = _BRACED_SET.sub(r"\\{\1\\}", text).translate(_UNICODE_TABLE).replace(r"\\", r"\cr ")
     text = _RECURRING.sub(_fraction, text)
     if _TRIGONOMETRIC.search(text):
         text = _DEGREES_IN_TRIGONOMETRY.sub(r"(\\frac{\1\\pi}{180})", text)
@@ -117,11 +131,22 @@ def tidy(latex: str) -> str:
     text = (_LATEX_THOUSANDS if re.search(r"[(\[]|\\\{", text) else _THOUSANDS).sub("", text)
     text = _DROPPED.sub(lambda dropped: " " if "quad" in dropped[0] else "", text)
     text = re.sub(r"\\[dtc]frac", r"\\frac", text).strip().rstrip(".;,。").strip()
-    text = re.sub(r"(?<![a-zA-Z\\])sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}", re.sub(r"√\s*\(?(\w+)\)?", r"\\sqrt{\1}", text))
+    text = re.sub(
+        r"(?<![a-zA-Z\\])sqrt\s*\(([^()]*)\)",
+        r"\\sqrt{\1}",
+        re.sub(r"√\s*(?:\(([^()]*)\)|(\w+))", r"\\sqrt{\1\2}", text),
+    )
     text = re.sub(r"(?<![a-zA-Z\\])pi(?![a-zA-Z])", r"\\pi ", text)
+    text = _FUNCTION.sub(r"\\\1", text)
     text = re.sub(r"(?<=\d)\s*\*\s*(?=[\d(\\])", r" \\cdot ", text)
-    text = _AND.sub(",", text)
+    text = _FRENCH_INTERVAL.sub(_as_interval, _AND.sub(",", text))
     return _PLAIN_UNIT.sub("", _UNIT.sub("", text)).strip()
+
+
+def _as_interval(french: re.Match[str]) -> str:
+    """`]1; 2]` as `(1, 2]`."""
+    opening, low, high, closing = french.groups()
+    return f"{'(' if opening == ']' else '['}{low},{high}{')' if closing == '[' else ']'}"
 
 
 def _fraction(recurring: re.Match[str]) -> str:
@@ -149,7 +174,7 @@ def _structure(text: str) -> str:
 
 
 def _group_of_values(text: str) -> str | None:
-    """A set, a tuple or an interval; None if the text is one value."""
+    """Return a set, a tuple or an interval; None if the text is one value."""
     if text.startswith(r"\{") and text.endswith(r"\}"):
         return _collection(_split(text[2:-2], ","))
     if text.startswith(r"\langle") and text.endswith(r"\rangle"):
@@ -163,9 +188,9 @@ def _group_of_values(text: str) -> str | None:
 
 
 def _relation(text: str) -> str | None:
-    """An inequality or an equation; None if the text is neither."""
+    """Return an inequality or an equation; None if the text is neither."""
     if _INEQUALITY.search(text):
-        return _interval(text) or _squeezed(text)
+        return _interval(text) or squeezed(text)
     return _equation(text) if text.count("=") == 1 else None
 
 
@@ -183,7 +208,7 @@ def _sequence(members: list[str], opening: str = "(", closing: str = ")") -> str
 
 
 def _collection(members: list[str]) -> str:
-    """Several values in any order, `±` being two of them."""
+    """Return several values in any order, `±` being two of them."""
     each = [signed for member in members for signed in _signs(_ASSIGNED.sub("", member))]
     return f"{{{','.join(sorted({_structure(member) for member in each if member.strip()}))}}}"
 
@@ -226,15 +251,17 @@ def _flipped(sign: str) -> str:
 
 
 def _equation(text: str) -> str:
-    """An equation by the zeros of its difference: the values at the fixed points, up to a common factor."""
+    """Return an equation by the zeros of its difference: the values at the fixed points, up to a common factor."""
     left, _, right = text.partition("=")
     values = _values(f"({left})-({right})")
     if values is None or not values[0]:
-        return _squeezed(text)
+        return squeezed(text)
     return f"equation:{[_rounded(value / values[0]) for value in values]}"
 
 
 def _value(text: str) -> str:
+    if _TIME.fullmatch(text):
+        return f"time:{text.lstrip('0')}"
     if re.fullmatch(r"[+-]?\s*\\infty\s*", text):
         return "-oo" if "-" in text else "oo"
     exact = parse_exact(text)
@@ -243,20 +270,26 @@ def _value(text: str) -> str:
     values = _values(text)
     if values and getattr(values[0], "is_Rational", False):
         return str(values[0])
-    return _squeezed(text) if values is None else f"value:{[_rounded(value) for value in values]}"
+    return squeezed(text) if values is None else f"value:{[_rounded(value) for value in values]}"
 
 
 def _values(text: str) -> list[Any] | None:
-    """The values of an expression where its symbols have fixed values; None if it cannot be read."""
+    """Return the values of an expression where its symbols have fixed values; None if it cannot be read."""
     if _HEAVY.search(text) or _power(text) > _MAX_POWER or _is_tower(text) or _depth(text) > _MAX_DEPTH:
         return None
+    import sympy  # noqa: PLC0415  (a second of start-up that only mathematical answers need)
+    from latex2sympy2_extended import NormalizationConfig, latex2sympy  # noqa: PLC0415
+    from latex2sympy2_extended.latex2sympy2 import ConversionConfig  # noqa: PLC0415
+
     try:
-        expression = parser.latex2sympy(
-            text, is_real=False, normalization_config=parser.NormalizationConfig(malformed_operators=True)
+        expression = latex2sympy(
+            text,
+            is_real=False,
+            normalization_config=NormalizationConfig(malformed_operators=True),
+            conversion_config=ConversionConfig(lowercase_symbols=False),
         )
         values = []
-        signed = expression.has(sympy.Abs, sympy.floor, sympy.ceiling)
-        for point in (*range(3), *((-1,) if signed else ())):
+        for point in _POINTS:
             at = {symbol: _at(symbol.name, point) for symbol in expression.free_symbols}
             value = expression.subs(at).doit()
             value = value if value.is_Rational and not at else value.evalf(30)
@@ -271,7 +304,9 @@ def _values(text: str) -> list[Any] | None:
 
 
 def _at(name: str, point: int) -> Any:
-    """The value of a symbol at one of the fixed points; `i` and `e` are the constants."""
+    """Return the value of a symbol at one of the fixed points; `i` and `e` are the constants."""
+    import sympy  # noqa: PLC0415
+
     if name in ("i", "e"):
         return sympy.I if name == "i" else sympy.E
     digest = hashlib.sha256(f"{name}/{point}".encode()).digest()
@@ -289,7 +324,7 @@ def _digits(value: Any) -> str:
 
 
 def _depth(text: str) -> int:
-    """Measure how deep the brackets are nested; more than allowed if one stays open."""
+    """Return how deep the brackets are nested, or more than allowed if one stays open."""
     depth = deepest = 0
     for character in text:
         depth += (character in _OPENING) - (character in _CLOSING)
@@ -316,7 +351,7 @@ def _is_tower(text: str) -> bool:
 
 
 def _group(text: str) -> str:
-    """A bracketed group at the beginning of a text, to its end."""
+    """Return a bracketed group at the beginning of a text, to its end."""
     depth = 0
     for at, character in enumerate(text):
         depth += (character in _OPENING) - (character in _CLOSING)
@@ -326,7 +361,7 @@ def _group(text: str) -> str:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """The parts between separators that stand in no brackets."""
+    """Return the parts between separators that stand in no brackets."""
     parts, depth, start, at = [], 0, 0, 0
     while at < len(text):
         if text[at] in _OPENING:
@@ -341,7 +376,7 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def _is_one_group(text: str) -> bool:
-    """Return whether the first bracket closes at the end; its kind does not matter, for half-open intervals."""
+    """Return if the first bracket closes at the end; which kind of bracket does not matter, for half-open intervals."""
     depth = 0
     for at, character in enumerate(text):
         depth += (character in _OPENING) - (character in _CLOSING)
@@ -350,12 +385,8 @@ def _is_one_group(text: str) -> bool:
     return False
 
 
-def _squeezed(text: str) -> str:
-    return re.sub(r"\s+", "", text)
-
-
 def equation(latex: str) -> str | None:
-    """The spelling of an equation as a whole, its sides moved to one; None if this is none."""
+    """Return the spelling of an equation as a whole, its sides moved to one; None if this is none."""
     text = tidy(latex[:MAX_CHARACTERS])
     return _equation(text) if text.count("=") == 1 and not _INEQUALITY.search(text) else None
 
@@ -370,8 +401,20 @@ def balanced(text: str) -> bool:
     return depth == 0
 
 
+def nearly_same(first: str, second: str) -> bool:
+    """Return if both are the same where symbols are positive, factors commute, case is aside, `4:30` is a ratio."""
+    lowered = (
+        _CAPITAL.sub(lambda found: found[0] if found[0][0] == "\\" else found[0].lower(), text).replace(":", "/")
+        for text in (first, second)
+    )
+    a, b = (re.sub(r", '[^']*'\]", "]", canonical(text)) for text in lowered)
+    return a == b
+
+
 def conflicting(first: str, second: str) -> bool:
-    """Return whether both name a unit, a half of the day or a variable, and not the same one."""
+    """Return if both name a unit, a half of the day or a variable, or factors in an order, and not the same one."""
+    if _PRODUCT.findall(first) != _PRODUCT.findall(second) and squeezed(first) != squeezed(second):
+        return True
     ours, theirs = _unit(first), _unit(second)
     if ours and theirs and ours != theirs:
         return True
@@ -380,7 +423,7 @@ def conflicting(first: str, second: str) -> bool:
 
 
 def _unit(text: str) -> frozenset[str]:
-    """The units that a quantity has, under their one name each."""
+    """Return the units that a quantity has, under their one name each."""
     text = text.replace("°", r"^\circ")
     if r"\circ" in text or r"\degree" in text:
         return frozenset({"degree"})

@@ -1,11 +1,9 @@
 """The grader of mathematical answers: numbers, expressions, tuples, sets, intervals, matrices, words, in LaTeX."""
 
 import re
-from collections import Counter
-from dataclasses import dataclass
 
-from shaberi_dagster.judges.rules.announced import CHECKS, announcements, in_force, plain, taken_back
-from shaberi_dagster.judges.rules.base import GradedQuestion, Grader, Verdict
+from shaberi_dagster.judges.rules.base import GradedQuestion
+from shaberi_dagster.judges.rules.commitments import AnswerKind
 from shaberi_dagster.judges.rules.latex import (
     MAX_CHARACTERS,
     UNITS,
@@ -13,157 +11,145 @@ from shaberi_dagster.judges.rules.latex import (
     canonical,
     conflicting,
     equation,
+    nearly_same,
     same_angle,
     same_decimal,
     same_share,
     tidy,
 )
+from shaberi_dagster.judges.rules.numbers import parse_exact, words_as_digits
 from shaberi_dagster.judges.rules.numerals import in_digits
-from shaberi_dagster.judges.rules.statements import asked_symbols, statements, states_nothing
-from shaberi_dagster.judges.rules.text import boxed, breaks_off, own_part, readable, squeezed
+from shaberi_dagster.judges.rules.numeric import is_unit
+from shaberi_dagster.judges.rules.patterns import patterns
+from shaberi_dagster.judges.rules.text import squeezed
+from shaberi_dagster.judges.rules.words import asked_clause, stems
 
-_NUMBER = r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?:/\d+)?"
-_WORD = r"(?<=only )(?:one|two|three|four|five|six)|(?<=exactly )(?:one|two|three|four|five|six)"
-_SPAN = re.compile(
-    r"\$\$(?P<display>.+?)\$\$|\\\((?P<inline>.+?)\\\)|\$(?P<dollar>[^$\n]+?)\$(?!\d)"
-    rf"|(?<![\w.^/\\])(?P<number>{_NUMBER})(?![\w/]|\.\d|,\d|-\w)|(?P<word>{_WORD})|(?P<bold>\*\*[^*\n]+?\*\*)",
-    re.DOTALL,
-)
-_DELIMITED = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]|\\\((.+?)\\\)|(?<!\\)\$((?:\\\$|[^$])+?)(?<!\\)\$", re.DOTALL)
-_JOINS = re.compile(r"\s*(?:[,;、]|,?\s*(?:and|or|と|または))\s*")
+_PATTERNS = patterns("maths")
+
 _UNIT_AFTER = re.compile(
-    rf"\s+((?:(?:square|cubic|sq|cu)\.? )?(?:{'|'.join(sorted(UNITS, key=len, reverse=True))})"
+    rf"\s*((?:(?:square|cubic|sq|cu)\.? )?(?:{'|'.join(map(re.escape, sorted(UNITS, key=len, reverse=True)))})"
     r"(?:\^?[23]|[²³])?)(?!\w)"
 )
-_ENDS = re.compile(r"\s*(?:$|[.。,;!?)]|\(|です|である|と|に|個|人|本|[a-z]+(?:\W|$))")
-_LEAD_IN = re.compile(r"(?:so|thus|therefore|hence|then|and|simply)\b[,:]?\s*(?:that\s)?", re.IGNORECASE)
-_STATING = re.compile(
-    r"(?:\b(?:is|are|equals|be|was)\b|[=:]|は)\s*(?:(?:therefore|thus|simply|exactly|equal to|only)\s)?"
-)
-_SENTENCE_END = re.compile(r"(?:[.。]|(?<!\\)!)\s|。")
-_COUNTED = re.compile(r"(-?\d[\d,]*(?:\.\d+)?)\s*[぀-ヿ一-鿿]{1,4}")
-_COPULA = re.compile(r"(?:です|である|とな(?:る|ります))$")
-_OPENS_DISPLAY = re.compile(r"\$\$|\\\[")
-_EXPLAINS = re.compile(
-    r"\W*(?:explanation|reason\w*|because|here|since|justification|work|details|説明|理由)\b", re.IGNORECASE
-)
-_ASIDE = re.compile(
-    r"(?:[.。]|(?<!\\)!)\s|;\s|\n|,?\s+(?:because|since|which|as|so|where|when|if|by|using|for|with|that is|i\.e\.)\s"
-    r"|\s\((?=[a-zA-Z]{2})|です|となります"
-)
-_COMMAND = re.compile(
-    r"\\(?:begin|end)\s*\{\w+\}|\\(?:text|mbox|mathrm|textbf|mathbf|operatorname)\s*\{[^{}]*\}|\\[a-zA-Z]+"
-)
-_PLAIN_WORD = re.compile(r"(?<![a-zA-Z])[a-zA-Z]{2,}|[぀-ヿ一-鿿]+")
 _FUNCTIONS = frozenset(
-    re.findall(r"\w+", "sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf")
+    re.findall(r"\w+", "sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf gcd lcm")
 )
-_NAMED = re.compile(r"(?!\w+(?:ed|ing|ly)\b)\(?[A-Za-z][A-Za-z'-]*\)?(?: [A-Za-z][A-Za-z'-]*){0,2}")
-_BARE_LATEX = re.compile(r"\\(?:[dt]?frac|sqrt|pi|begin|left|cdot|times|infty)\b|[\w)]\^\{?[\d({-]")
-_ONE_ROW = re.compile(r"\\begin\{((?:align|equation|gather)\*?)\}((?:(?!\\\\|&|\\end)[\s\S]){1,2000})\\end\{\1\}")
-_INNER_ENVIRONMENT = re.compile(r"\\(begin|end)\{(?:split|gathered|multlined)\}")
-_OUTER_ENVIRONMENT = re.compile(r"\\(begin|end)\{(?:eqnarray|multline|flalign)\*?\}")
-_NUMBERING = re.compile(r"\\(?:tag\*?|label)\s*\{[^{}]*\}|\\(?:notag|nonumber)\b")
-_ALIGNED = re.compile(r"\\begin\{(align|equation|gather)(\*?)\}.+?\\end\{\1\2\}")
-_CUT_BEFORE = re.compile(r"(?:[{^_√|]|\\[a-zA-Z]+|[(\[][^()\[\]a-zA-Z]*,)\s*$")
-_CUT_AFTER = re.compile(r"\s*(?:[}^_|√!π]|\\[a-zA-Z]+|,[^()\[\]]*[)\]])")
-_LIST_MARK = re.compile(r"^\s*(?:#+\s*)?(?:\d+\.|[*-])\s+", re.MULTILINE)
-_CURRENCY = re.compile(
-    r"(?<!\$)\\?\$(?=\d[\d,.]*(?:[\s.;)*]|$)[^$\n]{0,80}"
-    r"(?:\$\d|(?<![\\a-z])[a-z]{3,} [^$\n]{0,80}\$|$|\n)|\d[\d,.]*\*\*)",
-    re.MULTILINE,
-)
-_TEXT = re.compile(r"\\(?:text|mbox|mathrm|textbf|mathbf|operatorname)\s*\{[^{}]*\}")
-_LETTERS = re.compile(r"\\(?:text|mbox|mathrm|textbf|operatorname)\s*\{[^{}]*\}")
-_PROSE = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z]{3,}\s+[a-zA-Z]{2,}")
-_LABEL = re.compile(r"\\(?:text|mbox|mathrm)\s*\{\s*[a-zA-Z]+ [a-zA-Z]+ [a-zA-Z]+")
-_SAID_WITHIN = re.compile(r"^\\(?:text|mbox|mathrm)\s*\{[^{}]*\b(?:is|are|equals|be):?\s*\}\s*")
-_ARITHMETIC = re.compile(
-    r"\d\s*(?:\\times|\\cdot|\\div|×|\+|-|\*)\s*\d+(?!\s*(?:[a-zA-Z\d.]|\\(?:pi|sqrt|frac|theta)))|\)\s*\("
-)
-_ARROW = re.compile(r"\\(?:implies|Rightarrow|rightarrow|to|therefore|Longrightarrow)\b|⇒|→|=>")
-_ABOUT = re.compile(r"\\approx|≈|\\pmod|\\bmod|\(\\?mod")
-_EQUALS = re.compile(r"(?<![<>!\\])=(?!=)|\\equiv\b|≡")
-_ENUMERATION = 5
-"""A sentence with more expressions than this lists values."""
-_FORMS = (
-    (re.compile(r"complex number\?|complex number\.$"), re.compile("i")),
-    (re.compile(r"matrix\}.*\b(?:compute|find|evaluate)\b", re.IGNORECASE | re.DOTALL), re.compile(r"\\begin|\d")),
-    (re.compile(r"common fraction|\bprobability\b", re.IGNORECASE), re.compile(r"frac|/|\d\.\d")),
-    (
-        re.compile(r"ordered (?:pair|triple)|in the form \$\(|coordinates of|interval notation", re.IGNORECASE),
-        re.compile(r"[(\[]"),
-    ),
-    (re.compile(r"\bhow many\b", re.IGNORECASE), re.compile(r"^[^a-zA-Z,]*$|^\d{1,3}(?:,\d{3})+$|\\text|\\frac")),
-    (re.compile(r"(?:in|as an?) base\b|base-\w+ (?:number|representation)", re.IGNORECASE), re.compile("_")),
-)
-"""What a question's words want to see in its answer."""
-_LONG_CHAIN = 3
-_IS_SAID = r"\$?\s*(?:is|=|equals)(?:\s*(?:therefore|thus|simply|exactly))?\W*$"
-_NUMBER_ONLY = re.compile(_NUMBER)
-_POSSIBLE = -1.0
-"""A sentence all of whose expressions fit less holds no answer."""
-_NEAR_THE_BEST = 6
-_MOST_REPEATS = 4
-_MOST_BOLD_WORDS = 3
-_LONGEST_NAME = 2
+_SEVERAL = 2
 _SHORTEST_RELATION = 4
-_GIVEN_FORM = re.compile(r"(?<![\\a-zA-Z])[a-zA-Z](?![a-zA-Z])|!|\(")
-_IS_ATTAINED = re.compile(r"\s*is (?:achieved|attained|obtained|reached)\b", re.IGNORECASE)
-_OF_ANOTHER = re.compile(r"\s*of (?:the|its|all)\b", re.IGNORECASE)
-_INEQUALITY = re.compile(r"[<>]|\\[lg]eq?\b")
-_UNIT = re.compile(r"how many (?:[a-z]+ly )?(?:more |fewer |different |distinct )?([a-z]{3,})", re.IGNORECASE)
-_NAME_ONLY = re.compile(r"(?!\\pi$)(?:\\?[a-zA-Z]{1,2}|\|?\\?[a-zA-Z]+\|?|\\(?:angle|triangle|overline)\W*\w+\W*)")
-_WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
-_GIVEN = re.compile(
-    r"\b(?:when|if|for|from|since|where|at|with|than|as|because|substitut\w+|of)\s*(?:the \w+ |\w+ )?$", re.IGNORECASE
-)
-_STATES = re.compile(
-    r"(?:\b(?:is|are|be|equals?|was|get|have|obtain(?:ed)?|only|exactly|so|hence|thus|therefore)|[=:は])"
-    r"\s*(?:about |approximately |simply |therefore |exactly |only )*\**\s*$",
-    re.IGNORECASE,
-)
-_SAID = re.compile(r"(?:\bis|\bare|:|は)\s+(?:the |an? )?(\w+)(?: function| shape)?\W*$", re.IGNORECASE)
+_MOST_WORDS = 3
+_WORK = 5
 
 
-class MathGrader(Grader):
-    r"""A mathematical answer: boxed, announced, alone, or in the concluding sentence; compared by meaning.
-
-    What is announced counts only as a whole: a number that is a part of a longer expression is no answer. Of a chain of
-    equations the last side counts. In prose, expressions that are in the question already, and those after "when" or
-    "for", are not the answer if the sentence has another.
-    """
+class MathGrader(AnswerKind):
+    """A mathematical answer as a whole; of a chain of equations the last side. Compared by meaning."""
 
     name = "rule:math"
-    version = 4
+    version = 5
+    most_passed = 6
 
-    def extract(self, answer: str, item: GradedQuestion) -> str | None:
-        """The final answer as it is said; None if there is none that is clear."""
-        text = _ONE_ROW.sub(r"$$\2$$", _aligned(in_force(in_digits(own_part(readable(answer))))))
-        said = _last_boxes(text) or next(filter(None, map(read, announcements(text))), None)
-        if said := said or _alone(text):
-            return said
-        if breaks_off(text):
+    def read(self, passage: str, item: GradedQuestion) -> str | None:
+        """Return the one expression, or the list of them, that a passage is, with at most a unit."""
+        said = self._read(passage)
+        return None if said is None or _names_nothing(said, item) else said
+
+    @staticmethod
+    def _read(passage: str) -> str | None:
+        passage = _PATTERNS.currency.sub("", passage)
+        passage = in_digits(_PATTERNS.numbering.sub("", passage)).lstrip(" *_\"'「」").rstrip(" *_\"'「」.。,;:")
+        listed, at = [], 0
+        while span := _PATTERNS.delimited.match(passage, at):
+            listed.append(next(group for group in span.groups() if group is not None).strip())
+            joins = _PATTERNS.joins.match(passage, span.end())
+            at = joins.end() if joins and _PATTERNS.delimited.match(passage, joins.end()) else span.end()
+        if not listed:
+            return _expression(passage)
+        sides = [_answer_side(expression) for expression in listed]
+        rest = passage[at:].strip(" .。,;")
+        if not all(is_expression(side) for side in sides):
             return None
-        said = _closing(text)
-        if not said and _BARE_LATEX.search(_DELIMITED.sub("$", _ALIGNED.sub("$", text.rpartition("\n")[2]))):
+        if unit := _UNIT_AFTER.fullmatch(" " + rest):
+            return rf"{', '.join(sides)}\text{{ {unit[1]}}}"
+        return ", ".join(sides) if not rest or (len(rest) <= _LONGEST_REST and is_unit(rest)) else None
+
+    def mentions(self, passage: str, item: GradedQuestion) -> bool:
+        """Return whether there is anything mathematical in a passage."""
+        del item
+        return (
+            bool(re.search(r"[\d$^=√π∞]|\\[a-zA-Z(\[]|\b[a-zA-Z] ?[-+*/] ?[a-zA-Z]\b", passage))
+            or in_digits(words_as_digits(passage)) != passage
+        )
+
+    def is_final(self, said: str, item: GradedQuestion) -> bool:
+        """Return whether no arithmetic is left in it, and it is no equation of something that nobody asked for."""
+        if _PATTERNS.comparison.search(said) and not _PATTERNS.asks_comparison.search(item.text):
+            return False
+        if _PATTERNS.numbers_compared.fullmatch(said) or re.fullmatch(
+            r"[a-zA-Z]|\\(?!pi|infty|emptyset|varnothing)[a-zA-Z]+", said
+        ):
+            return False
+        named = (
+            all(_PATTERNS.named_value.fullmatch(part.strip()) for part in _PATTERNS.joins.split(said))
+            if "=" in said
+            else True
+        )
+        return not _PATTERNS.arithmetic.search(said) and (named or bool(_PATTERNS.asks_equation.search(item.text)))
+
+    def is_asked(self, sentence: str, item: GradedQuestion, place: str) -> bool:
+        """Return whether the left side of an equation is in the question, or a name for what is asked for."""
+        return (place == "whole_reply" and squeezed(sentence).strip("$.") not in squeezed(item.text)) or _is_asked(
+            sentence, item, strict=place == "last_line"
+        )
+
+    def is_new(self, said: str, item: GradedQuestion) -> bool:
+        """Return whether the question does not have the expression."""
+        return _is_new(said, item)
+
+    def computed(self, said: str, above: str, item: GradedQuestion) -> bool:
+        """Return whether a side of an equation is the answer."""
+        del item
+        return (
+            re.search(rf"(?:[=≈≥≤]|\\[gl]eq?|is)\W{{0,3}}{re.escape(squeezed(tidy(said)))}(?![\w.^])", squeezed(above))
+            is not None
+        )
+
+    def result(self, sentence: str, above: str, item: GradedQuestion) -> str | None:
+        """Return the last side of the last equation, if a work of several stands above it."""
+        spans = [span for span in _PATTERNS.delimited.finditer(sentence) if "=" in span[0]]
+        if len(spans) != 1 or (above + sentence).count("=") < _WORK:
             return None
-        said = said or _in_prose(text, item)
-        above = _above_its_work(text, item)
-        return said if said is None or above is None or self.same(above, said) else None
+        if _PATTERNS.states_more.search(_PATTERNS.delimited.sub("", sentence[spans[0].end() :])):
+            return None
+        said = self._read(spans[0][0])
+        if said is None or not self.is_final(said, item):
+            return None
+        return said if self.is_new(said, item) or self.computed(said, above, item) else None
+
+    def is_complete(self, said: str, work: str, item: GradedQuestion) -> bool:
+        """Return whether the last equation may be of what is asked for, and its result is one that is computed."""
+        line = work.rstrip().rpartition("\n")[2]
+        spans = list(_PATTERNS.delimited.finditer(line))
+        if not spans or "=" not in spans[-1][0]:
+            return True
+        content = _last_row(next(group for group in spans[-1].groups() if group is not None))
+        left = _PATTERNS.comparison.split(_PATTERNS.equals.split(_PATTERNS.arrow.split(content)[-1])[0])[0]
+        left = _PATTERNS.said_within.sub("", left).strip(" *_-:&$")
+        return _may_be_asked(left, item) and not _PATTERNS.unfinished.search(said)
+
+    def repeated(self, said: str, rest: str, item: GradedQuestion) -> bool:
+        """Return whether the rest has the same expression as a result."""
+        return self.computed(said, rest, item)
 
     def canonical(self, extracted: str) -> str:
-        """Give all that mean the same one spelling."""
+        """Return one spelling for all that mean the same."""
         return canonical(extracted)
 
-    def grade(self, answer: str, item: GradedQuestion) -> Verdict:
-        """Right or wrong; an abstention where words stand against a value, which only a reader can compare."""
-        verdict = super().grade(answer, item)
-        if verdict.correct is False and verdict.extracted is not None:
-            kinds = {self.canonical(text).startswith("text:") for text in (verdict.extracted, item.reference)}
-            if len(kinds) > 1:
-                return Verdict(None, verdict.extracted, "words where a value is the reference, or the other way")
-        return verdict
+    def correct(self, said: str, item: GradedQuestion) -> bool | None:
+        """Return right or wrong; None where words stand against a value, or both may mean the same and may not."""
+        if self.same(said, item.reference):
+            return True
+        if same_share(said, item.reference):
+            return True if _PATTERNS.share.search(item.text) else None
+        kinds = {self.canonical(text).startswith("text:") for text in (said, item.reference)}
+        return None if len(kinds) > 1 or nearly_same(said, item.reference) else False
 
     def same(self, first: str, second: str) -> bool:
         """Return whether two extractions mean the same."""
@@ -174,299 +160,154 @@ class MathGrader(Grader):
             return True
         if equation(first) == equation(second) is not None:
             return True
-        return any(agree(first, second) for agree in (same_decimal, same_share, same_angle))
+        return any(agree(first, second) for agree in (same_decimal, same_angle))
 
 
-def _aligned(text: str) -> str:
-    """The text with `aligned` and `align` for all environments of several rows, and without numbers of equations."""
-    text = _OUTER_ENVIRONMENT.sub(r"\\\1{align*}", _INNER_ENVIRONMENT.sub(r"\\\1{aligned}", text))
-    return re.sub(r"&\s*=\s*&", "&=", _NUMBERING.sub("", text))
-
-
-def _in_prose(text: str, item: GradedQuestion) -> str | None:
-    """The expression of the sentence that looks most like a conclusion."""
-    asked = _Asked.of(item.text)
-    parts: dict[str, list[_Candidate]] = {}
-
-    def holds_answer(sentence: str) -> bool:
-        parts[sentence] = _candidates(sentence, asked)
-        return any(candidate.fit > _POSSIBLE for candidate in parts[sentence])
-
-    ranked = statements(text, item.text, holds_answer) or statements(text, item.text, lambda part: bool(parts[part]))
-    if ranked and states_nothing(ranked[0].text):
-        return None
-    candidates = [
-        (statement.weight + candidate.fit, -rank, candidate.place, candidate.expression)
-        for rank, statement in enumerate(ranked)
-        for candidate in parts[statement.text]
-    ]
-    if candidates:
-        return _best(candidates, asked)
-    named = _SAID.search(text)
-    return named[1] if named else None
-
-
-def _alone(text: str) -> str | None:
-    """The expression of an answer that is nothing else, or that has nothing else on its first line."""
-    first, _, rest = plain(text).strip().partition("\n")
-    if not rest.strip() or (_OPENS_DISPLAY.match(first) and not _DELIMITED.match(first)):
-        whole = " ".join(plain(text).split())
-        return _directly(whole) if _SENTENCE_END.search(whole) else read(whole)
-    if _EXPLAINS.match(rest) and not taken_back(rest) and not ("=" in first and _ARITHMETIC.search(first)):
-        return read(first)
-    return None
-
-
-def _above_its_work(text: str, item: GradedQuestion) -> str | None:
-    """The expression that the first line is, as a heading or alone, if it is no equation and not of the question."""
-    first = plain(text).strip().partition("\n")[0]
-    said = None if "=" in first or _NAMED.fullmatch(first.strip("*_ ")) else _directly(first.strip("*_ "))
-    number = said and _NUMBER_ONLY.fullmatch(said)
-    return said if said and (number or squeezed(said) not in squeezed(item.text)) else None
-
-
-def _closing(text: str) -> str | None:
-    """The one expression of a last paragraph that is one sentence, and no check."""
-    last = plain(text.rpartition("\n\n")[2])
-    spans = list(_DELIMITED.finditer(last))
-    around = _DELIMITED.sub("", last)
-    if (
-        len(spans) != 1
-        or "\n" in around.strip()
-        or re.search(r"\d", around)
-        or CHECKS.search(around)
-        or states_nothing(last)
-    ):
-        return None
-    content = next(group for group in spans[0].groups() if group is not None)
-    said = _answer_side(content.strip())
-    return said if is_expression(said) and not _NAME_ONLY.fullmatch(said) else None
-
-
-def read(passage: str) -> str | None:
-    """The one expression, or the list of them, that a passage states; None if it states none or several things."""
-    passage = passage.strip("*_ \n")
-    if said := _directly(passage):
-        return said
-    hidden = _DELIMITED.sub(lambda span: "\0" * len(span[0]), passage)
-    sentence = _SENTENCE_END.split(hidden, maxsplit=1)[0]
-    stating = list(_STATING.finditer(sentence))
-    verbs = [verb for verb in stating if not verb[0].startswith("=")]  # an equation may be the answer itself
-    stated = (_directly(passage[verb.end() : len(sentence)]) for verb in (*verbs[-1:], *stating[-1:]))
-    return next(filter(None, stated), None)
-
-
-def _directly(passage: str) -> str | None:
-    """The expression, or the list of them, that a passage begins with; something may be said about it after that."""
-    passage = _LEAD_IN.sub("", passage.strip()).strip("「」\"'").strip()
-    listed = []
-    at = 0
-    while span := _DELIMITED.match(passage, at):
-        listed.append(next(group for group in span.groups() if group is not None).strip())
-        joins = _JOINS.match(passage, span.end())
-        at = joins.end() if joins and _DELIMITED.match(passage, joins.end()) else span.end()
-    if listed:
-        said = ", ".join(_answer_side(expression) for expression in listed)
-        rest = passage[at:]
-        if unit := _UNIT_AFTER.match(rest):
-            return rf"{said}\text{{ {unit[1]}}}"
-        return said if _ENDS.match(rest) else None
-    for part in (passage, _ASIDE.split(passage, maxsplit=1)[0]):
-        expression = _COPULA.sub("", part.rstrip(" .。,;!")).strip()
-        if is_expression(expression) and not (
-            part != passage and _NAMED.fullmatch(part) and _DELIMITED.search(passage)
-        ):
-            return _answer_side(expression) or None
-    counted = _COUNTED.fullmatch(_COPULA.sub("", passage.rstrip(" 。.")))
-    return counted[1] if counted else None
+_LONGEST_REST = 40
 
 
 def is_expression(text: str) -> bool:
     """Return whether a text is one mathematical expression with at most a unit, or the name of something."""
-    if not text or len(text) > MAX_CHARACTERS or not balanced(text):
+    if not text or len(text) > MAX_CHARACTERS or not balanced(text) or _PATTERNS.cut.search(text):
         return False
-    words = _PLAIN_WORD.findall(_COMMAND.sub(" ", text))
-    if re.search(r"\d|\\[a-zA-Z]|[=^π∞√]|\b[a-zA-Z]\s*[-+*/]\s*[a-zA-Z]\b", text):
-        return all(word in _FUNCTIONS or word.lower() in UNITS for word in words) and "\n" not in text
-    return bool(_NAMED.fullmatch(text))
+    if inner := re.fullmatch(r"\\text\w*\s*\{([^{}]*)\}", text):
+        text = inner[1].strip()
+    if re.fullmatch(r"n/a", text, re.IGNORECASE):
+        return False
+    if _PATTERNS.none_exists.fullmatch(text):
+        return True
+    words = _PATTERNS.plain_word.findall(_PATTERNS.command.sub(" ", text))
+    if re.search(r"\d|\\[a-zA-Z]|[=^π∞√∅]|\b[a-zA-Z]\s*[-+*/]\s*[a-zA-Z]\b|^-?[a-zA-Z]$", text):
+        return all(word in _FUNCTIONS or word.lower() in UNITS or word.isupper() for word in words) and "\n" not in text
+    return bool(_PATTERNS.named.fullmatch(text)) and not _PATTERNS.no_name.search(text)
+
+
+def _expression(passage: str) -> str | None:
+    """Return an expression without delimiters, with at most a unit; in words if it is a number."""
+    for text in (passage, words_as_digits(passage)):
+        if is_expression(text):
+            side = _answer_side(text)
+            return side if is_expression(side) else None
+        quantity = re.match(
+            r"-?(?:\d[\d,]*(?:\.\d+)?(?:/\d+)?|[\da-zA-Z√π^/{}\\]*[√π\\][\da-zA-Z√π^/{}\\]*)(?=\s|[^\W\d_])", text
+        )
+        if quantity and is_unit(text[quantity.end() :]) and not re.search(r"\\|[=^]", text[quantity.end() :]):
+            return quantity[0]
+    return None
+
+
+def _is_asked(sentence: str, item: GradedQuestion, *, strict: bool) -> bool:
+    content = _last_row(
+        _PATTERNS.delimited.sub(lambda span: next(group for group in span.groups() if group is not None), sentence)
+    )
+    left, *others = _PATTERNS.equals.split(_PATTERNS.about.split(_PATTERNS.arrow.split(content)[-1])[0])
+    left = _PATTERNS.said_within.sub("", left).strip(" *_-:&$")
+    symbols = _PATTERNS.symbol.findall(item.text)
+    if strict and others and _PATTERNS.symbol.fullmatch(left) and left not in symbols:
+        return False
+    if not others or _spelled(left) in squeezed(item.text).replace("{", "").replace("}", ""):
+        return (
+            len(set(symbols) - set("aei")) < _SEVERAL
+            or "," in left
+            or not _PATTERNS.symbol.fullmatch(left)
+            or _PATTERNS.asked_symbol.findall(asked_clause(item.text))[-1:] == [left]
+        )
+    if strict:
+        return False
+    if not symbols:
+        return bool(_PATTERNS.name.fullmatch(left))
+    return bool(_PATTERNS.quantity.fullmatch(left)) or (left.startswith("(") and "," in left)
+
+
+def _may_be_asked(left: str, item: GradedQuestion) -> bool:
+    """Return whether the left side of an equation may be what is asked for: it is, or the question has no such name."""
+    clause = asked_clause(item.text)
+    if not _PATTERNS.symbol.search(_PATTERNS.text.sub("", left)):
+        return True
+    if _PATTERNS.symbol.fullmatch(left):
+        named = stems(" ".join(re.findall(rf"\${re.escape(left)}\$ (\w+)", item.text)))
+        symbols = set(_PATTERNS.symbol.findall(item.text)) - {"a"}
+        is_given = left in symbols and len(symbols) > 1
+        return not is_given or _PATTERNS.asked_symbol.findall(clause)[-1:] == [left] or bool(named & stems(clause))
+    if _spelled(left) in _spelled(clause):
+        return True
+    if _PATTERNS.name.fullmatch(squeezed(left)):
+        return left[0] not in _PATTERNS.symbol.findall(item.text)
+    return not re.match(r"\d", left)
+
+
+def _is_new(said: str, item: GradedQuestion) -> bool:
+    """Return whether an expression is none of the question's, and has no symbols but those of the question."""
+    given = squeezed(item.text)
+    exact = parse_exact(said)
+    if exact is not None:
+        return not re.search(rf"(?<![\d.]){re.escape(squeezed(said))}(?![\d.]|[a-zA-Z](?![a-zA-Z]))", given)
+    symbols = set(_PATTERNS.symbol.findall(_PATTERNS.text.sub("", _PATTERNS.command.sub(" ", said)))) - {"i", "e", "C"}
+    if re.search(r"[a-z]_\{?\w", said) and not re.search(r"[a-z]_\{?\w", item.text):
+        return False
+    asked = set(_PATTERNS.symbol.findall(item.text))
+    return symbols <= (asked | set("krn") if asked else set()) and squeezed(tidy(said)) not in squeezed(tidy(item.text))
+
+
+def _spelled(text: str) -> str:
+    return squeezed(tidy(text)).replace("{", "").replace("}", "")
+
+
+def _without_maths(text: str) -> str:
+    return _PATTERNS.command.sub(" ", _PATTERNS.delimited.sub(" ", text))
 
 
 def _differ_in_base_only(first: str, second: str) -> bool:
-    """Return whether one leaves out the base that the other names, as an answer may if the question says the base."""
+    """Return whether one names the base and the other leaves it out, as an answer may if that base is asked for."""
     based, plain = sorted((first, second), key=lambda spelling: not spelling.startswith("base:"))
     return based.startswith("base:") and based.removeprefix("base:").partition("_")[0] == plain
 
 
-def _last_boxes(text: str) -> str | None:
-    """The last box; several that follow one another within a sentence are one list."""
-    contents = [content for content in boxed(text) if content]
-    if not contents:
-        return None
-    tail = text[max(text.rfind("\n", 0, text.rfind("\\boxed")), 0) :]
-    together = [content for content in boxed(tail) if content]
-    joined = len(together) > 1 and re.fullmatch(
-        r"(?:[\s$,.]|and|or|\\quad|\\text\{(?: and | or )\}|[a-z]\s*=)*", _between(tail)
-    )
-    return ", ".join(together) if joined else contents[-1]
-
-
-def _between(text: str) -> str:
-    """Return the text between the first and the last box."""
-    for content in boxed(text):
-        text = text.replace("\\boxed{" + content + "}", "\0", 1)
-    return text.partition("\0")[2].rpartition("\0")[0].replace("\0", "")
-
-
-def _best(candidates: list[tuple[float, int, int, str]], asked: "_Asked") -> str:
-    """The expression with the greatest weight; to be repeated counts a little."""
-    least = max(candidates)[0] - _NEAR_THE_BEST
-    near = [text for weight, *_, text in candidates if weight > least and text not in asked.numbers]
-    often = Counter(squeezed(expression) for expression in near)
-
-    def weight(candidate: tuple[float, int, int, str]) -> tuple[float, int, int]:
-        own, rank, place, expression = candidate
-        return own + min(often[squeezed(expression)], _MOST_REPEATS) / 4, rank, place
-
-    return max(candidates, key=weight)[3]
-
-
-@dataclass(frozen=True)
-class _Candidate:
-    """An expression of a sentence.
-
-    Attributes:
-        fit: How much it looks like the answer that the sentence gives.
-        place: Its number among the expressions of the sentence.
-        expression: Its LaTeX.
-    """
-
-    fit: float
-    place: int
-    expression: str
-
-
-@dataclass(frozen=True)
-class _Asked:
-    """The demands of a question on its answer: its texts, its symbols and the forms that the answer has to have."""
-
-    squeezed: str
-    numbers: frozenset[str]
-    symbols: frozenset[str]
-    wanted: list[str]
-    forms: list[re.Pattern[str]]
-    modular: bool
-    unit: str
-
-    @classmethod
-    def of(cls, question: str) -> "_Asked":
-        numbers = frozenset(re.findall(r"\d+", question))
-        unit = _UNIT.search(question)
-        forms = [form for words, form in _FORMS if words.search(question)]
-        return cls(
-            squeezed(question),
-            numbers,
-            frozenset(_symbols(question)),
-            asked_symbols(question),
-            forms,
-            "mod" in question,
-            unit[1].removesuffix("s") if unit else "",
-        )
-
-
-def _candidates(statement: str, asked: _Asked) -> list[_Candidate]:
-    statement = _LIST_MARK.sub("", _CURRENCY.sub("", statement))
-    found = []
-    for place, match in enumerate(_SPAN.finditer(statement)):
-        if match["number"] and _is_fragment(statement[: match.start()], statement[match.end() :]):
-            continue
-        content, emphasis = _content(match)
-        expression = _answer_side(content)
-        word = emphasis and len(expression) > _LONGEST_NAME and expression.isalpha()
-        if expression and (word or not _is_no_answer(expression)):
-            fit = (
-                emphasis
-                + place / 20
-                + _fit(content, expression, statement[: match.start()], statement[match.end() :], asked)
-            )
-            found.append(_Candidate(fit, place, expression))
-    lists = len(found) > _ENUMERATION
-    return [_Candidate(found.fit - 3, found.place, found.expression) for found in found] if lists else found
-
-
-def _is_fragment(before: str, after: str) -> bool:
-    """Return whether a number between these is a part of a longer expression that no dollar signs mark."""
-    return bool(_CUT_BEFORE.search(before[-60:]) or _CUT_AFTER.match(after[:60]))
-
-
-def _is_no_answer(expression: str) -> bool:
-    name = _NAME_ONLY.fullmatch(expression.strip())
-    return bool(name or _LABEL.search(expression) or _PROSE.search(_TEXT.sub("", expression)))
-
-
-def _fit(content: str, expression: str, before: str, after: str, asked: _Asked) -> float:
-    """Rate how much an expression looks like the answer that its sentence gives."""
-    before = before[-60:]
-    number = _NUMBER_ONLY.fullmatch(expression.strip())
-    sides = [squeezed(side) for side in _EQUALS.split(content)[:-1]]
-    states = _STATES.search(before)
-    computed = _ARITHMETIC.search(expression) and not _symbols(expression)
-    points = (
-        (1.0, states),
-        (-2.0, _GIVEN.search(before)),
-        (3.0, any(side in asked.wanted for side in sides)),
-        (3.0, any(re.search(re.escape(symbol) + _IS_SAID, _joined(before)) for symbol in asked.wanted)),
-        (-1.0, number and expression.strip() in asked.numbers and not states),
-        (-2.0, _GIVEN_FORM.search(expression) and squeezed(expression) in asked.squeezed),
-        (0.75, sides and _NAME_ONLY.fullmatch(sides[0])),
-        (-3.0, _symbols(expression) - asked.symbols),
-        (-3.0, computed),
-        (-2.0, before.count("(") > before.count(")")),
-        (3.0, _IS_ATTAINED.match(after)),
-        (-2.0, _OF_ANOTHER.match(after)),
-        (-1.5, "$$" in after),
-        (2.0, asked.unit and re.match(rf"\s*{asked.unit}", after, re.IGNORECASE)),
-        (-3.0, "mod" in content and (not asked.modular or _ARITHMETIC.search(content))),
-        (-3.0, _INEQUALITY.search(expression) and not _symbols(expression)),
-    )
-    unfit = sum(not form.search(tidy(expression)) for form in asked.forms)
-    return sum(point for point, holds in points if holds) + min(len(sides), _LONG_CHAIN) / 2 - 2 * unfit
-
-
-def _joined(text: str) -> str:
-    """The text without spaces, except before the verb that states a value."""
-    return re.sub(r"\s+(?!is\b|equals\b|therefore\b)", "", text)
-
-
-def _symbols(latex: str) -> set[str]:
-    """The letters that are variables."""
-    return set(re.findall(r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])", _LETTERS.sub("", latex))) - {"i", "e"}
-
-
-def _content(match: re.Match[str]) -> tuple[str, float]:
-    """Return the content of a span, and how much its emphasis says that it is the answer."""
-    if match["bold"]:
-        inner = match["bold"][2:-2].strip()
-        spans = [span for span in _SPAN.finditer(inner) if not span["bold"]]
-        if inner.endswith(":") or (not spans and len(inner.split()) > _MOST_BOLD_WORDS):
-            return "", 0
-        if len(spans) == 1 and not inner.startswith("$"):
-            return _content(spans[0])[0], 2
-        return (_content(spans[-1])[0] if spans else inner), 2 if spans else 1
-    if match["word"]:
-        return str(_WORDS[match["word"]]), 1
-    return match["display"] or match["inline"] or match["dollar"] or match["number"], 0
+def _last_row(content: str) -> str:
+    """Return the last row of an environment of several, with the row before it where it goes on with `=`."""
+    if not _PATTERNS.rows.search(content):
+        return content
+    rows = [
+        row.replace("&", " ").strip()
+        for row in re.split(r"\\\\(?:\[\w+\])?|\\cr\b", _PATTERNS.environment.sub(" ", content))
+    ]
+    rows = [row for row in rows if row]
+    kept = rows[-1:]
+    while len(kept) < len(rows) and kept[0].startswith("="):
+        kept.insert(0, rows[-len(kept) - 1])
+    return " ".join(kept)
 
 
 def _answer_side(content: str) -> str:
-    """The last side of a chain of equations; an equation that states a relation, like `x + y = 0`, as a whole."""
-    content = _SAID_WITHIN.sub("", _ABOUT.split(_ARROW.split(content)[-1])[0].strip())
-    content = re.sub(r"\\(?:begin|end)\{(?:align|aligned|equation|gather)\*?\}|&(?==)", "", content).strip()
+    """Return the last side of a chain of equations; a relation, like `x + y = 0`, as a whole."""
+    is_matrix = "matrix" in content or "array" in content
+    content = _PATTERNS.environment.sub(" ", content).strip() if is_matrix else _last_row(content.strip())
+    content = _PATTERNS.said_within.sub("", _PATTERNS.about.split(_PATTERNS.arrow.split(content)[-1])[0].strip())
     if "\\begin" in content:
         return content.rpartition("=")[2].strip() if "=" in content else content
-    sides = [side.strip() for side in _EQUALS.split(content)]
+    sides = [side.strip() for side in _PATTERNS.equals.split(content)]
     left, right = tidy(sides[0]), tidy(sides[1]) if len(sides) == 2 else ""  # noqa: PLR2004 - both sides
     if right == "0" and len(left) >= _SHORTEST_RELATION:
         return content
-    if any("," in side for side in sides[1:-1]):
+    if (
+        len(sides) > 1
+        and _PATTERNS.symbol.search(sides[-2])
+        and not _PATTERNS.name.fullmatch(squeezed(sides[-2]))
+        and re.fullmatch(r"\d+\s*\w", sides[-2])
+    ):
         return content
-    return sides[-1].removesuffix("\\\\").strip(" ,;").rstrip(" .,;")
+    if any("," in side for side in sides[1:-1]) or re.search(r"\b(?:or|and)\b|\\text\{ ?(?:or|and)", content):
+        return content
+    return sides[-1].removesuffix("\\\\").strip(" ,;&").rstrip(" .,;")
+
+
+def _names_nothing(said: str, item: GradedQuestion) -> bool:
+    """Return whether an answer is words that the question neither has nor asks for."""
+    words = re.sub(r"\\text\w*\s*\{([^{}]*)\}", r"\1", said).strip()
+    if (
+        not _PATTERNS.named.fullmatch(words)
+        or re.fullmatch(r"[A-Za-z]", words)
+        or _PATTERNS.none_exists.fullmatch(words)
+    ):
+        return False
+    return not (_PATTERNS.asks_name.search(item.text) or words.lower() in item.text.lower())

@@ -1,211 +1,134 @@
-"""The grader of multiple-choice answers: one letter of those offered."""
+"""The grader of multiple-choice answers: one letter of those offered, or the text of one option."""
 
 import re
-from dataclasses import dataclass
 
-from shaberi_dagster.judges.rules.announced import taken_back, wrapped
-from shaberi_dagster.judges.rules.base import LETTERS, GradedQuestion, Grader
-from shaberi_dagster.judges.rules.text import boxed, breaks_off, own_part, readable, without_markdown
+from shaberi_dagster.judges.rules.base import LETTERS, GradedQuestion
+from shaberi_dagster.judges.rules.commitments import AnswerKind
+from shaberi_dagster.judges.rules.numbers import parse_number
+from shaberi_dagster.judges.rules.patterns import patterns
+from shaberi_dagster.judges.rules.words import repeats
+
+_PATTERNS = patterns("mcq")
 
 _MOST_OPTIONS = 13
 """As many letters are possible where the options are not known: TruthfulQA has up to 13."""
 
-_LATEX = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mathsf|mathit)\b\s*|[{}$]|\\[()\[\]]|\\(?:left|right)\b")
-_OPTION_LINE = re.compile(r"^\s*[(\[]?([A-M])[.):\]]\s*(\S.*)$", re.MULTILINE)
-
-_NOUN = (
-    r"(?:(?i:\b(?:answer|option|choice|completion|continuation|ending|letter|response|selection|conclusion|candidate|match|statement|fit|pick|decision)\b)"
-    r"|答え|正しいの|解答|回答|正解|選択肢|答案|选项)"
-)
-_FILLER = (
-    r"(?:\s*(?i:the|therefore|thus|clearly|definitely|probably|most likely|likely|indeed|actually|then|correct|best"
-    r"|letter|choice|option|answer|选项|選択肢)\b,?){0,6}"
-)
-_LETTER = (
-    r"\s{0,9}[\"'“‘「『(\[<]{0,4}(?<![A-Za-z0-9_])(?P<letter>[A-M]|(?<=\()[a-m](?=\)))"
-    r"[\"'”’」』)\]>]{0,4}(?![A-Za-z0-9_'’-])"
-)
-_IS_CORRECT = (
-    r"\s*(?i:is|would be)(?:\s+(?i:clearly|therefore|thus|indeed|likely|probably))?(?:\s+(?i:the|our|my))?"
-    r"(?:\s+(?i:single|most|only|final|one))*"
-    r"\s+(?i:correct|best|right|true|answer|logical|appropriate|accurate|plausible|suitable)\b"
-    r"(?!\s+(?i:if|only if|when|but|that|about|in|to))"
-)
-_BEGINS = r"(?:^|[.,;:!?(\[]|\b(?i:option|choice|answer|that|so|and|thus|hence|therefore|while|but|think|believe)\b)"
-_CHOOSES = r"(?i:\b(?:choose|chose|choosing|pick|picked|select|selected|go with|going with|opt for|settled? on)\b)"
-_MENTIONS = tuple(
-    re.compile(pattern, re.MULTILINE)
-    for pattern in (
-        rf"{_NOUN}[^.\n;?!。]{{0,120}}?(?:\b(?i:is|would be|should be|must be)\b|[:=]|は|为|是){_FILLER}{_LETTER}",
-        rf"{_NOUN}\s*(?i:is|は)?\s*[:\-–—]?\s*\n+\s*{_LETTER}",
-        r"^[^\w\n]{0,20}(?i:answer|final answer|correct answer)\s*[:\-]?\s*\(?(?P<letter>[A-Ma-m])\)?\.?\s*$",
-        rf"^[^\w\n]{{0,20}}(?i:option|choice|選択肢|选项){_LETTER}\W*$",
-        rf"(?:答え|解答|回答|正解)[】\]]\s*{_LETTER}",
-        rf"{_CHOOSES}{_FILLER}{_LETTER}",
-        rf"(?i:\b(?:leaves|leaving)(?: us)?(?: only)?(?: with)?\b){_FILLER}{_LETTER}",
-        rf"(?i:\b(?:therefore|thus|hence|so)\b),?(?:\s+(?i:it is|it's))?{_FILLER}{_LETTER}(?=\s*(?:$|[.,!]|it is\b))",
-        rf"(?i:\bnot\s+(?:option\s+)?)\(?[A-M]\)?,?\s+(?i:but(?: rather)?(?:\s+option)?){_LETTER}",
-        rf"(?i:\bit (?:is|(?:has to|must|should|would|can only) be)\b){_FILLER}{_LETTER}(?=\s*(?:$|[.,!;:]|because\b))",
-        rf"{_BEGINS}{_LETTER}{_IS_CORRECT}",
-        rf"{_LETTER}\s*(?:が|は|で)\s*(?:最も)?(?:正解|正しい|適切|最適|答え)",
-    )
-)
-_FITS = re.compile(
-    rf"(?i:\b(?:option|choice|statement|completion)\b){_LETTER}\s+"
-    r"(?i:(?:best |most closely |correctly |accurately |exactly )?"
-    r"(?:matches|fits|describes|captures|completes|answers|follows|continues|reflects|represents|states))\b"
-)
-"""Says that an option is good, but not that no other is: only counts if it is said of one."""
-_CORRECTED = re.compile(r"(?<![\w'’])\(?([A-M])\)?(?=[.,!:)]|\s*$|\s*\n)")
-_ALSO = re.compile(r"\s*(?:and|or|&|/|,|と|か|または)\s*(?:option\s+)?\(?([A-M])\)?(?![\w'’])")
-_PRONOUN_OR_ARTICLE = "AI"
-_ENDS_A_LETTER = re.compile(
-    r"[\"'”’」』)\]>]|\s*(?:$|[.,:;!?=(\n。、-]|–|—)|\s*(?:because|since|as|due|for|based|given|is|it is|would|and|or)"
-    r"\b|\s*[が-んア-ン]"
-)
-_UNREAL = re.compile(r"\bif\b[^.!?\n]*\Z", re.IGNORECASE)
-_WORD = re.compile(r"\w+")
-_LETTER_ONLY = re.compile(r"^\W*(?P<letter>[A-Ma-m])(?:\W*| \([^()]*\)\W*)$")
-
-_CROSS = "[✗✘❌×✕]"
-_REJECTED = re.compile(
-    rf"^[^\w\n]*(?:[(\[]?[A-M](?![A-Za-z0-9])[^\n]*{_CROSS}|{_CROSS}\W*[A-M](?![A-Za-z0-9])[^\n]*?"
-    r"|[(\[]?[A-M][.):\]][^\n]*[-–—:(,]\s*(?i:false|incorrect|wrong|not correct|誤り|不正解|間違い|不適切))"
-    r"[^\w\n]*$\n?",
-    re.MULTILINE,
-)
-"""A line of a list that crosses an option out, or says that it is wrong."""
-_POINTED_AT = re.compile(r"(?:=>|→|⇒)\s*\(?(?P<letter>[A-M])\)?\W*$")
+_ARTICLES = ("the", "a", "an")
 
 
-@dataclass(frozen=True)
-class _Mention:
-    position: int
-    letters: frozenset[str]
-
-
-class ChoiceGrader(Grader):
-    """A letter: the last explicit statement of an option that was offered.
-
-    Without any letter the option whose text the answer gives counts, if it is one only. Two letters in the last
-    statement, as in "A or B", are an abstention.
-    """
+class ChoiceGrader(AnswerKind):
+    """A letter that was offered, alone or with its option's text; or the text of one option."""
 
     name = "rule:mcq"
-    version = 4
+    version = 5
 
-    def extract(self, answer: str, item: GradedQuestion) -> str | None:
-        """The final answer as it is said; None if there is none that is clear."""
+    def read(self, passage: str, item: GradedQuestion) -> str | None:
+        """Return the letter that a passage is, with at most its option; or of the option that it quotes."""
         options = offered(item)
-        raw = own_part(readable(answer))
-        for content in (*reversed(boxed(raw)), *wrapped(raw)):
-            letters = _leading_letter(_cleaned(content), options) or _quoted(_cleaned(content), options)
-            if letters:
-                return _single(letters)
-        text = _REJECTED.sub("", _cleaned(raw))
-        mentions = [mention for mention in _mentions(text, options) if mention.letters <= options.keys()]
-        if mentions:
-            return _unless_taken_back(max(mentions, key=lambda mention: mention.position), text, options)
-        if breaks_off(text):
+        passage = _PATTERNS.latex.sub("", passage).strip(" .。*_")
+        if numbered := _PATTERNS.numbered.fullmatch(passage):
+            index = int(numbered[1] or numbered[3]) - 1
+            rest = (numbered["rest"] or numbered["last"] or "").strip(" ().:。（）")
+            if not 0 <= index < len(options) or _by_text(passage, options):
+                return None
+            return LETTERS[index] if rest in ("", LETTERS[index], options[LETTERS[index]]) else None
+        noun = _PATTERNS.noun.match(passage)
+        if letter := _by_letter(passage[noun.end() :] if noun else passage, options, alone=noun is None):
+            return letter
+        return _by_text(passage, options) or _by_text(passage[noun.end() :] if noun else passage, options)
+
+    def mentions(self, passage: str, item: GradedQuestion) -> bool:
+        """Return whether a letter or an option's text stands in a passage."""
+        options, passage = offered(item), _PATTERNS.latex.sub("", passage)
+        if re.search(r"(?:option|choice|選択肢) ?\d|\d番", passage, re.IGNORECASE) or re.fullmatch(
+            r"\W*[a-m]\W*", passage
+        ):
+            return True
+        standing = {(found[1] or found[2]).upper() for found in _PATTERNS.standing.finditer(passage)}
+        return bool(standing & options.keys()) or any(
+            _within(_words(text), _words(passage)) for text in options.values() if _words(text).strip()
+        )
+
+    def restated(self, sentence: str, item: GradedQuestion) -> str | None:
+        """Return the one option of a sentence whose other words are the question's."""
+        options = {letter: _words(text) for letter, text in offered(item).items() if _words(text).strip()}
+        said = _words(sentence)
+        inside = {letter for letter, text in options.items() if _within(text, said)}
+        inside = {
+            one for one in inside if not any(_within(options[one], options[other]) and one != other for other in inside)
+        }
+        if len(inside) != 1 or {
+            (found[1] or found[2]).upper() for found in _PATTERNS.standing.finditer(sentence)
+        } - inside - {"A"}:
             return None
-        fitting = frozenset(match["letter"] for match in _FITS.finditer(text)) & options.keys()
-        return _single(fitting or _quoted(text, options))
+        letter = inside.pop()
+        rest = said.replace(options[letter].strip(), " ")
+        return letter if repeats(rest, item.text) else None
+
+    def repeated(self, said: str, rest: str, item: GradedQuestion) -> bool:
+        """Return whether nothing below chooses another option; the letter above it stands."""
+        return len(said) == 1 and item is not None and not re.search(r"\banswer\b|答え|正解", rest, re.IGNORECASE)
 
     def canonical(self, extracted: str) -> str:
-        """Give all that mean the same one spelling."""
+        """Return one spelling for all that mean the same."""
         return extracted.strip(" ().").upper()
 
 
 def offered(item: GradedQuestion) -> dict[str, str]:
-    """The options of a question by letter, read from its text if they are nowhere else; empty texts if not there."""
+    """Return a question's options by letter, if need be read from its text; empty texts if they are not there."""
     if item.options:
         return dict(zip(LETTERS, item.options, strict=False))
-    listed = dict(_OPTION_LINE.findall(_cleaned(item.text)))
+    listed = dict(_PATTERNS.option_line.findall(_PATTERNS.latex.sub("", item.text)))
     if len(listed) > 1 and set(listed) == set(LETTERS[: len(listed)]):
         return listed
     return dict.fromkeys(LETTERS[:_MOST_OPTIONS], "")
 
 
-def _cleaned(text: str) -> str:
-    return _LATEX.sub("", without_markdown(text))
+def _by_letter(passage: str, options: dict[str, str], *, alone: bool) -> str | None:
+    found = _PATTERNS.letter.fullmatch(passage.strip())
+    if found is None or (letter := found["letter"].upper()) not in options:
+        return None
+    rest, option = found["rest"], options[letter]
+    if found["letter"].islower() and (rest.strip(" .)") if alone else False) and not found["closed"]:
+        return None
+    if not rest.strip(" .。)"):
+        return letter
+    if not _PATTERNS.after_letter.match(rest):
+        return None
+    said = _words(rest.removeprefix("の"))
+    if option and said.strip() and (said == _words(option) or _words(option).startswith(said)):
+        return letter
+    return (
+        letter
+        if not option and found["closed"] + rest[:1] not in (" ", "") and _others(rest, options, letter)
+        else None
+    )
 
 
-def _single(letters: frozenset[str]) -> str | None:
-    return next(iter(letters)) if len(letters) == 1 else None
+def _others(text: str, options: dict[str, str], letter: str) -> bool:
+    """Return whether no other letter stands in a text."""
+    return not ({found[1] or found[2].upper() for found in _PATTERNS.standing.finditer(text)} & options.keys()) - {
+        letter,
+        "A",
+    }
 
 
-def _unless_taken_back(last: _Mention, text: str, options: dict[str, str]) -> str | None:
-    """The letter of the last statement, or the one that stands after it was taken back."""
-    after = text[last.position + 1 :]
-    for option in options.values():
-        after = after.replace(option, " ") if option else after
-    if not taken_back(after):
-        return _single(last.letters)
-    instead = [letter for letter in _CORRECTED.findall(after) if letter in options]
-    return instead[-1] if instead else None
+def _by_text(passage: str, options: dict[str, str]) -> str | None:
+    """Return the one option whose text a passage is, its letter in brackets or not."""
+    said = _words(re.sub(r"\((?:option )?[A-M]\)\s*$", "", passage))
+    equal = [letter for letter, text in options.items() if text and _words(text) == said]
+    if not equal and (value := parse_number(passage)) is not None and re.fullmatch(r"[\d.,$€£¥%\s-]+\w{0,8}", passage):
+        equal = [letter for letter, text in options.items() if parse_number(text) == value]
+    stated = re.search(r"\((?:option )?([A-M])\)\s*$", passage)
+    return equal[0] if len(equal) == 1 and (stated is None or stated[1] == equal[0]) else None
 
 
-def _mentions(text: str, options: dict[str, str]) -> list[_Mention]:
-    found = []
-    for pattern in _MENTIONS:
-        for match in pattern.finditer(text):
-            letter, end = match["letter"], match.end("letter")
-            if "would be" in match[0] and _UNREAL.search(text, 0, match.end()):
-                continue
-            if letter in _PRONOUN_OR_ARTICLE and not _ENDS_A_LETTER.match(text, end):
-                continue
-            letters = {letter.upper()}
-            while also := _ALSO.match(text, end):
-                letters.add(also[1])
-                end = also.end()
-            found.append(_Mention(match.start("letter"), frozenset(letters)))
-    return found + _lines(text, options)
-
-
-def _lines(text: str, options: dict[str, str]) -> list[_Mention]:
-    """A letter alone on the first or last line, or in front of an option's text there."""
-    lines = [match for match in re.finditer(r"[^\n]+", text) if match[0].strip()]
-    listed = {match[1] for match in _OPTION_LINE.finditer(text)}
-    found = []
-    for line in {lines[0], lines[-1]} if lines else ():
-        alone = _LETTER_ONLY.match(line[0]) or _POINTED_AT.search(line[0])
-        leading = _OPTION_LINE.match(line[0]) if len(listed) == 1 else None
-        leading = leading if leading and _gives(leading[2], options.get(leading[1], ""), text) else None
-        letter = alone["letter"] if alone else leading[1] if leading else None
-        if letter:
-            found.append(_Mention(line.start(), frozenset(letter.upper())))
-    return found
-
-
-def _gives(said: str, option: str, text: str) -> bool:
-    """Return whether the text after a letter is its option, not the beginning of a discussion that was cut."""
-    whole = _words(said).startswith(_words(option)) if option else True
-    return _words(said) == _words(option) or taken_back(said) or (whole and text.rstrip()[-1:] in ".!?)。*\"'")
-
-
-def _leading_letter(content: str, options: dict[str, str]) -> frozenset[str]:
-    match = re.match(r"\s*(?:(?i:option|answer)\s*:?)?\s*\(?([A-Ma-m])\)?(?=$|[\s.):,])", content)
-    return frozenset(match[1].upper()) & options.keys() if match else frozenset()
-
-
-def _quoted(text: str, options: dict[str, str]) -> frozenset[str]:
-    """The options whose whole text stands in the answer's last line, else in the answer; the longest of nested ones."""
-    words = {letter: _words(option) for letter, option in options.items() if _words(option).strip()}
-    lines = [line for line in text.split("\n") if line.strip()]
-    listed = len({match[1] for match in _OPTION_LINE.finditer(text)}) > 1
-    for part in (lines[-1:] and not listed and lines[-1], text):
-        said = _words(part or "")
-        inside = {letter: option for letter, option in words.items() if option in said}
-        longest = {
-            letter
-            for letter, option in inside.items()
-            if not any(option != other and option in other for other in inside.values())
-        }
-        if longest:
-            return frozenset(longest)
-    return frozenset()
+def _within(text: str, said: str) -> bool:
+    """Return whether words stand within words; of Japanese and Chinese, signs within signs."""
+    return text in said or (bool(re.search(r"[぀-ヿ一-鿿가-힣]", text)) and text.strip() in said)
 
 
 def _words(text: str) -> str:
-    """The words with one space around each, so that only whole words are found in it."""
-    return f" {' '.join(_WORD.findall(text.lower()))} "
+    """Return the words without a first article, with a space around each, so that only whole words are found."""
+    words = _PATTERNS.word.findall(text.lower())
+    return f" {' '.join(words[1:] if words[:1] and words[0] in _ARTICLES and len(words) > 1 else words)} "

@@ -493,9 +493,10 @@ def _judges(source: Source) -> list[str]:
 
 
 def _spans(searched: str, answer: Row) -> list[Span]:
-    """The passages of an answer to mark: what was searched, and what passes found."""
+    """The passages of an answer to mark: what was searched, what passes found, and what rules read."""
     found = [span for finding in answer["findings"] for span in finding["spans"]]
-    return spans_of(searched, answer["answer"]) + found
+    read = [judgement["read"] for judgement in answer["judgements"] if judgement["read"]]
+    return spans_of(searched, answer["answer"]) + found + read
 
 
 def _first_answer(answers: Sequence[Row]) -> str:

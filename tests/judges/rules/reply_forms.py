@@ -164,5 +164,5 @@ def numbered(form: str, number: str, other: str) -> str:
     return form.replace("{other}", other).replace("{{", "{").replace("}}", "}").replace("<>", number)
 
 
-CHOICES_NOT_READ = frozenset({"{other}? No, actually <>."})
+CHOICES_NOT_READ = frozenset({"{other}? No, actually <>.", "Option <> matches the description, the others do not."})
 """Forms that were kept away, and in which no letter is found in some cases; a wrong one never."""

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from shaberi_dagster.judges.rules.base import GradedQuestion
 from shaberi_dagster.judges.rules.latex import canonical
 from shaberi_dagster.judges.rules.maths import MathGrader
 from tests.sizes import FULL
@@ -75,7 +76,6 @@ GRADER = MathGrader()
         ("1011_2", r"1011_{\text{two}}"),
         ("x=1, y=2", "y=2, x=1"),
         (r"10:45 \text{ a.m.}", "10:45 am"),
-        ("0.5", r"50\%"),
         (r"\emptyset", r"\varnothing"),
         (r"\mathbb{R}", r"(-\infty,\infty)"),
         (r"\left|3-x\right|", "|x-3|"),
@@ -126,6 +126,15 @@ def test_these_mean_the_same(first, second):
         (r"x<-1 \text{ or } x>2", "-1<x<2"),
         (r"2\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1\\2\end{pmatrix}"),
         ("x'", "x"),
+        ("10:45", "2:09"),
+        (r"\sqrt{x^2}", "x"),
+        (r"\sqrt{(x-1)^2}", "x-1"),
+        (r"\ln(x^2)", r"2\ln x"),
+        ("AB", "BA"),
+        ("AB+BA", "2AB"),
+        (r"2\pi r", r"2\pi R"),
+        (r"3\frac{1}{2}", r"3\cdot\frac12"),
+        ("0.5", r"50\%"),
         ("(1,2)", r"\{1,2\}"),
     ],
 )
@@ -186,3 +195,19 @@ def test_it_works_in_any_thread():
     work.start()
     work.join()
     assert results == [True]
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "second", "correct"),
+    [
+        ("What is the probability?", r"50\%", "0.5", True),
+        ("How long is it?", r"50\%", "0.5", None),
+        ("Simplify.", r"\sqrt{x^2}", "x", None),
+        ("Find the product.", "AB", "BA", None),
+        ("What is the circumference?", r"2\pi R", r"2\pi r", None),
+        ("What is the ratio?", "10:45", "2:9", None),
+        ("What is it?", "3", "4", False),
+    ],
+)
+def test_what_is_equal_only_for_some_kinds_of_answers_depends_on_what_is_asked(question, first, second, correct):
+    assert GRADER.grade(f"Answer: ${first}$", GradedQuestion(question, second)).correct is correct

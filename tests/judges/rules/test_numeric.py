@@ -3,7 +3,8 @@
 import pytest
 
 from shaberi_dagster.judges.rules.base import GradedQuestion
-from shaberi_dagster.judges.rules.numeric import NumericGrader, parse_number
+from shaberi_dagster.judges.rules.numbers import parse_number
+from shaberi_dagster.judges.rules.numeric import NumericGrader
 
 pytestmark = pytest.mark.unit
 
@@ -21,24 +22,24 @@ GRADER = NumericGrader()
         ("The answer is **36**.", "36"),
         ("The answer is 25%.", "25"),
         ("Final Answer: 36 lamps", "36"),
-        ("**Answer:**\nThere are **15 litres** in the remaining 24 litres.", "15"),
-        ("She pays $1,234,567 in total.", "1234567"),
+        ("**Answer:**\nThere are **15 litres** in the remaining 24 litres.", None),
+        ("She pays $1,234,567 in total.", None),
         ("Total: 4 + 5 = 9\n\nThey carry **9 lamps**.", "9"),
         ("They carry **9 lamps** (3 in each of 3 boxes).", "9"),
-        ("It takes **48 hours** (or 2 days).", "48"),
-        ("It takes 1 hour and 35 minutes.", "95"),
+        ("It takes **48 hours** (or 2 days).", None),
+        ("It takes 1 hour and 35 minutes.", None),
         ("The total is 5 million.", "5000000"),
-        ("合計は33万円です。", "330000"),
-        ("合計は3万3000円です。", "33000"),
+        ("合計は33万円です。", None),
+        ("合計は3万3000円です。", None),
         ("答え：１２個", "12"),
         ("答えは12個です。全部で3箱あります。", "12"),
         ("The result is -7.", "-7"),
-        ("The temperature is −7 degrees.", "-7"),
+        ("The temperature is −7 degrees.", None),
         ("It is 1 1/2 cups.", "1.5"),
-        ("She needs one third, that is 1/3 of it.", "1/3"),
+        ("She needs one third, that is 1/3 of it.", None),
         ("<think>maybe the answer is 5</think>The answer is 6.", "6"),
         ("The answer is 5. Wait, I forgot one. The answer is 6.", "6"),
-        ("There are twelve lamps.", "12"),
+        ("The lamps that they carry are twelve.", "12"),
         ("The answer is 36.\n\n**Verification:**\n4 * 9 = 36 and 36 - 20 = 16, which holds true.", "36"),
         ("There is no way to know.", None),
         ("", None),

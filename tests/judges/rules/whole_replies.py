@@ -12,14 +12,12 @@ class Reply:
         text: The reply as the endpoint sends it.
         says: What it says finally, as a reference; None if that takes a reader.
         others: What it does not say finally, though most of it stands in the reply.
-        read: Whether the rule reads it; else it abstains.
     """
 
     question: str
     text: str
     says: str | None
     others: tuple[str, ...]
-    read: bool = True
 
 
 LEFT = "A farmer has 12 crates with 24 apples each. He sells 156 apples. How many apples are left?"
@@ -112,14 +110,12 @@ NUMBERS = {
         "# 132\n\nThe crates hold 12 × 24 = 288 apples in all.\nOf these, 156 are sold.",
         "132",
         ("288", "156"),
-        read=False,
     ),
     "bold above work": Reply(
         LEFT,
         "**132 apples**\n\n1. There are 12 crates with 24 apples each, 288 together.\n2. 156 of them are sold.",
         "132",
         ("288", "156"),
-        read=False,
     ),
     "kanji": Reply(
         LEFT_JA,
@@ -146,7 +142,7 @@ NUMBERS = {
     "thinking unclosed style": Reply(LEFT, "Thinking: 288-156... 142? no.\n\nFinal: 132", "132", ("142",)),
     "strike list": Reply(LEFT, "1) 12·24 = 288\n2) 288−156 = 132\n\nSo there you have it!", "132", ("288", "156")),
     "yaml": Reply(LEFT, "total: 288\nsold: 156\nanswer: 132", "132", ("288", "156")),
-    "quote": Reply(LEFT, "> The farmer still has 132 of his 288 apples.", "132", ("288",), read=False),
+    "quote": Reply(LEFT, "> The farmer still has 132 of his 288 apples.", "132", ("288",)),
     "jp ichibu": Reply(LEFT_JA, "一部を売ったので、残りは132個です。三角に積んでも同じです。", "132", ("1", "3")),
     "jp daiichi": Reply(
         LEFT_JA,
@@ -174,15 +170,18 @@ NUMBERS = {
         LEFT, "132 apples are left. Does that make sense? 132 + 156 = 288, yes.", "132", ("288", "156")
     ),
     "end remark": Reply(LEFT, "So 132 apples remain — enough to fill 5 and a half crates.", "132", ("5", "5.5")),
-    "compared": Reply(LEFT, "He is left with 132, which is fewer than the 156 he sold.", "132", ("156",), read=False),
-    "from to": Reply(LEFT, "His stock drops from 288 to 132.", "132", ("288",), read=False),
-    "leaving": Reply(LEFT, "Out of 288 apples he sells 156, leaving 132.", "132", ("288", "156"), read=False),
+    "compared": Reply(LEFT, "He is left with 132, which is fewer than the 156 he sold.", "132", ("156",)),
+    "from to": Reply(LEFT, "His stock drops from 288 to 132.", "132", ("288",)),
+    "leaving": Reply(LEFT, "Out of 288 apples he sells 156, leaving 132.", "132", ("288", "156")),
     "leaving first": Reply(LEFT, "That leaves 132 apples, since 156 of the 288 were sold.", "132", ("288", "156")),
     "per crate remark": Reply(LEFT, "132 remain (that is, 5 full crates and 12 single apples).", "132", ("5", "12")),
     "jp uchi": Reply(
-        LEFT_JA, "288個のうち156個を売ったため、132個が手元に残ります。", "132", ("288", "156"), read=False
+        LEFT_JA,
+        "288個のうち156個を売ったため、132個が手元に残ります。",
+        "132",
+        ("288", "156"),
     ),
-    "jp first": Reply(LEFT_JA, "132個残ります。288個から156個を引いた数です。", "132", ("288", "156"), read=False),
+    "jp first": Reply(LEFT_JA, "132個残ります。288個から156個を引いた数です。", "132", ("288", "156")),
     "percent remark": Reply(LEFT, "132 apples are left, i.e. about 46% of the 288.", "132", ("46", "288")),
     "years": Reply(
         "Ann was born in 1990. How old was she in 2015?", "In 2015, Ann was 25 years old.", "25", ("2015", "1990")
@@ -196,10 +195,13 @@ NUMBERS = {
     "ordered final item": Reply(
         LEFT, "1. Apples in all: 288\n2. Apples sold: 156\n3. Apples left: 132", "132", ("288", "156")
     ),
-    "arrow chain": Reply(LEFT, "12×24 → 288 → minus 156 → 132 ✅", "132", ("288", "156"), read=False),
+    "arrow chain": Reply(LEFT, "12×24 → 288 → minus 156 → 132 ✅", "132", ("288", "156")),
     "jp list": Reply(LEFT_JA, "- 全部: 288個\n- 売った: 156個\n- 残り: 132個", "132", ("288", "156")),
     "jp final kanji unit": Reply(
-        LEFT_JA, "残るりんごは132個となります。（288個のうち156個が売れたため）", "132", ("288", "156"), read=False
+        LEFT_JA,
+        "残るりんごは132個となります。（288個のうち156個が売れたため）",
+        "132",
+        ("288", "156"),
     ),
     "latex text only": Reply(LEFT, "\\text{Answer: } 132 \\text{ apples}", "132", ("288",)),
     "quote question first": Reply(
@@ -219,18 +221,18 @@ NUMBERS = {
     "plan": Reply(LEFT, "First multiply 12 by 24, then subtract 156.", None, ("156", "12", "24")),
     "jp wakaranai": Reply(LEFT_JA, "12箱すべてが満杯かどうか分からないため、答えられません。", None, ("12",)),
     "statement with date": Reply(LEFT, "As of 3 May 2024 the farmer has 132 apples.", "132", ("3", "2024")),
-    "footnote": Reply(LEFT, "The farmer has 132 apples left.[1]\n\n[1] 12 × 24 − 156", "132", ("1", "156"), read=False),
+    "footnote": Reply(LEFT, "The farmer has 132 apples left.[1]\n\n[1] 12 × 24 − 156", "132", ("1", "156")),
     "jp mada": Reply(LEFT_JA, "まだ132個のりんごが残っています！", "132", ("156",)),
     "answer header table": Reply(LEFT, "| Question | Answer |\n|---|---|\n| Apples left | 132 |", "132", ("156",)),
     "mail": Reply(LEFT, "Hi!\n\nThe farmer ends up with 132 apples.\n\nBest,\nYour assistant", "132", ("156",)),
-    "calc block": Reply(LEFT, "  288\n- 156\n-----\n  132", "132", ("288", "156"), read=False),
+    "calc block": Reply(LEFT, "  288\n- 156\n-----\n  132", "132", ("288", "156")),
     "jp dearu": Reply(
         LEFT_JA,
         "最初のりんごの数は288個である。売った数は156個である。よって残りの数は132個である。",
         "132",
         ("288", "156"),
     ),
-    "not but": Reply(LEFT, "The remainder is not 142 but 132.", "132", ("142",), read=False),
+    "not but": Reply(LEFT, "The remainder is not 142 but 132.", "132", ("142",)),
     "toml": Reply(LEFT, '[result]\nanswer = 132\nunit = "apples"', "132", ()),
     "conditional": Reply(LEFT, "If he had sold 200, 88 would be left.", None, ("200", "88")),
     "jp kuwashiku": Reply(LEFT_JA, "詳しくは12箱の中身を確認する必要があります。", None, ("12",)),
@@ -314,7 +316,10 @@ EXPRESSIONS = {
         ("1.25", "3"),
     ),
     "kanji frac": Reply(
-        DICE, "全部で三十六通りのうち六通りなので、確率は六分の一です。", "\\frac{1}{6}", ("6", "36", "1"), read=False
+        DICE,
+        "全部で三十六通りのうち六通りなので、確率は六分の一です。",
+        "\\frac{1}{6}",
+        ("6", "36", "1"),
     ),
     "kanji ans": Reply(ROOT, "答えは三です。", "3", ("2",)),
     "heading expr work": Reply(
@@ -379,7 +384,7 @@ EXPRESSIONS = {
         "\\frac{1}{6}",
         ("36", "6"),
     ),
-    "prose words": Reply(DICE, "The probability is one sixth.", "\\frac{1}{6}", ("6", "1"), read=False),
+    "prose words": Reply(DICE, "The probability is one sixth.", "\\frac{1}{6}", ("6", "1")),
     "either": Reply(ROOT, "It is $2$ or $3$; I cannot say which.", None, ("2", "3")),
     "bullets": Reply(ROOT, "* smaller root: 2\n* larger root: 3", "3", ("2",)),
     "tagged equation": Reply(ROOT, "$$x_{\\text{large}} = 3 \\tag{1}$$", "3", ("1",)),
@@ -390,7 +395,10 @@ EXPRESSIONS = {
         ("6", "2"),
     ),
     "jp frac kanji sentence": Reply(
-        DICE, "以上から、求める確率は六分の一となる。", "\\frac{1}{6}", ("6", "1"), read=False
+        DICE,
+        "以上から、求める確率は六分の一となる。",
+        "\\frac{1}{6}",
+        ("6", "1"),
     ),
     "align no nums": Reply(
         ROOT, "\\begin{align*}\nx^2-5x+6&=0\\\\\nx&=2,3\n\\end{align*}\nThe larger one: $x=3$.", "3", ("2",)
@@ -414,7 +422,10 @@ EXPRESSIONS = {
     "text after": Reply(DICE, "$1/6$ is what you get.", "\\frac{1}{6}", ("6",)),
     "jp bracket answer": Reply(ROOT, "（答）$x=3$", "3", ("2",)),
     "bold latex inline prose": Reply(
-        ROOT, "So **x = 3** is the larger root, and x = 2 is the smaller.", "3", ("2",), read=False
+        ROOT,
+        "So **x = 3** is the larger root, and x = 2 is the smaller.",
+        "3",
+        ("2",),
     ),
     "frac ascii": Reply(DICE, "P(sum>=10) = (3+2+1)/36 = 6/36 = 1/6.", "\\frac{1}{6}", ("36", "6")),
     "mail": Reply(DICE, "Sure — it's $\\tfrac16$. Hope that helps!", "\\frac{1}{6}", ("6",)),
@@ -456,7 +467,6 @@ CHOICES = {
         "The planet with the most confirmed moons is Saturn, with 146; Jupiter has 95.",
         "C",
         ("A", "B", "D"),
-        read=False,
     ),
     "correct one not": Reply(
         MOONS,
@@ -471,7 +481,6 @@ CHOICES = {
         "選択肢を検討します。\nA: 火星は2個。\nB: 木星は95個。\nC: 土星は146個。\nD: 金星は0個。\n\nよって、最も適切なのはCです。",
         "C",
         ("A", "B", "D"),
-        read=False,
     ),
     "jp only text": Reply(MOONS_JA, "土星", "C", ("A", "B", "D")),
     "jp change": Reply(
@@ -504,7 +513,10 @@ CHOICES = {
         ("A", "B", "D"),
     ),
     "verdict words": Reply(
-        MOONS, "A: incorrect\nB: incorrect\nC: correct\nD: incorrect", "C", ("A", "B", "D"), read=False
+        MOONS,
+        "A: incorrect\nB: incorrect\nC: correct\nD: incorrect",
+        "C",
+        ("A", "B", "D"),
     ),
     "verdict words2": Reply(
         MOONS,
@@ -517,14 +529,16 @@ CHOICES = {
         "| Option | Moons |\n|---|---|\n| A | 2 |\n| B | 95 |\n| C | 146 |\n| D | 0 |\n\n**C** has the most.",
         "C",
         ("A", "B", "D"),
-        read=False,
     ),
-    "emoji": Reply(MOONS, "🅰️ no, 🅱️ close... the winner is ➡️ C", "C", ("A", "B", "D"), read=False),
+    "emoji": Reply(MOONS, "🅰️ no, 🅱️ close... the winner is ➡️ C", "C", ("A", "B", "D")),
     "lowercase": Reply(MOONS, "c", "C", ("A", "B", "D")),
     "lowercase paren": Reply(MOONS, "The answer is (c) saturn", "C", ("A", "B", "D")),
     "last line option text": Reply(MOONS, "Mars has 2, Jupiter 95, Venus 0.\n\n=> Saturn", "C", ("A", "B", "D")),
     "jp erabu": Reply(
-        MOONS_JA, "私はCを選びます。理由は、土星の衛星が146個あるからです。", "C", ("A", "B", "D"), read=False
+        MOONS_JA,
+        "私はCを選びます。理由は、土星の衛星が146個あるからです。",
+        "C",
+        ("A", "B", "D"),
     ),
     "jp batsu explained": Reply(
         MOONS_JA,
@@ -540,23 +554,22 @@ CHOICES = {
         ("A", "B", "D"),
     ),
     "jp marks lead": Reply(MOONS_JA, "✕ A\n✕ B\n◯ C\n✕ D", "C", ("A", "B", "D")),
-    "score table": Reply(MOONS, "A) 2/10\nB) 7/10\nC) 10/10 ← best\nD) 0/10", "C", ("A", "B", "D"), read=False),
-    "jp kirai": Reply(MOONS_JA, "消去法で考えると、A・B・Dは誤りなので、C。", "C", ("A", "B", "D"), read=False),
+    "score table": Reply(MOONS, "A) 2/10\nB) 7/10\nC) 10/10 ← best\nD) 0/10", "C", ("A", "B", "D")),
+    "jp kirai": Reply(MOONS_JA, "消去法で考えると、A・B・Dは誤りなので、C。", "C", ("A", "B", "D")),
     "conf": Reply(MOONS, "C (95% confident; B is the runner-up)", "C", ("A", "B", "D")),
     "yaml": Reply(MOONS, "reasoning: Saturn has 146\nanswer: C", "C", ("A", "B", "D")),
     "backtick json": Reply(MOONS, '```json\n{"choice": "C"}\n```', "C", ("A", "B", "D")),
     "all true false sentences": Reply(MOONS, "A is false. B is false. C is true. D is false.", "C", ("A", "B", "D")),
     "jp bango": Reply(MOONS_JA, "正解の選択肢：Ｃ（土星）", "C", ("A", "B", "D")),
-    "double negative": Reply(MOONS, "It isn't A, B or D.", "C", ("A", "B", "D"), read=False),
+    "double negative": Reply(MOONS, "It isn't A, B or D.", "C", ("A", "B", "D")),
     "final line letter word": Reply(MOONS, "Considering everything:\n\nC — Saturn", "C", ("A", "B", "D")),
     "quiz": Reply(
         MOONS,
         "You asked: which planet? A. Mars B. Jupiter C. Saturn D. Venus. My response: **Saturn (C)**",
         "C",
         ("A", "B", "D"),
-        read=False,
     ),
-    "jp narrowed": Reply(MOONS_JA, "BかCで迷いますが、Cを選択します。", "C", ("A", "B", "D"), read=False),
+    "jp narrowed": Reply(MOONS_JA, "BかCで迷いますが、Cを選択します。", "C", ("A", "B", "D")),
     "both right": Reply(MOONS, "B and C are both defensible.", None, ("A", "B", "C", "D")),
     "question back": Reply(MOONS, "Is it C?", None, ("A", "B", "D")),
     "markdown heading": Reply(MOONS, "# C\n\nSaturn has 146 moons.", "C", ("A", "B", "D")),
@@ -566,17 +579,20 @@ CHOICES = {
         "C",
         ("A", "B", "D"),
     ),
-    "rank": Reply(MOONS, "Ranking: C > B > A > D", "C", ("A", "B", "D"), read=False),
-    "third": Reply(MOONS, "The third option.", "C", ("A", "B", "D"), read=False),
+    "rank": Reply(MOONS, "Ranking: C > B > A > D", "C", ("A", "B", "D")),
+    "third": Reply(MOONS, "The third option.", "C", ("A", "B", "D")),
     "roman text": Reply(
-        MOONS, "It must be Saturn, as neither Jupiter nor Mars has as many.", "C", ("A", "B", "D"), read=False
+        MOONS,
+        "It must be Saturn, as neither Jupiter nor Mars has as many.",
+        "C",
+        ("A", "B", "D"),
     ),
-    "emoji mark": Reply(MOONS, "A ❌ B ❌ C ✅ D ❌", "C", ("A", "B", "D"), read=False),
+    "emoji mark": Reply(MOONS, "A ❌ B ❌ C ✅ D ❌", "C", ("A", "B", "D")),
     "cut": Reply(MOONS, "Let's evaluate each option.\n\nA. Mars has two moons, so", None, ("A", "B", "C", "D")),
     "if": Reply(
         MOONS, "If we counted only large moons, the answer would be B, but of all moons it is C.", "C", ("A", "B", "D")
     ),
-    "vote": Reply(MOONS, "My confidence: A 1%, B 20%, C 78%, D 1%. Final: C", "C", ("A", "B", "D"), read=False),
+    "vote": Reply(MOONS, "My confidence: A 1%, B 20%, C 78%, D 1%. Final: C", "C", ("A", "B", "D")),
     "refusal": Reply(MOONS, "I can't answer that.", None, ("A", "B", "C", "D")),
     "none": Reply(MOONS, "None of A, B, C or D.", None, ("A", "B", "C", "D")),
     "not C": Reply(MOONS, "Certainly not C.", None, ("A", "B", "C", "D")),
@@ -592,11 +608,11 @@ CHOICES = {
     "mail": Reply(MOONS, "Sure! The answer you are looking for is C.", "C", ("A", "B", "D")),
     "conditional": Reply(MOONS, "If it were 2010, the answer would be B.", None, ("A", "B", "D")),
     "jp minus": Reply(MOONS_JA, "A、B、Dは違うと思います。", None, ("A", "B", "D")),
-    "ans eq": Reply(MOONS, "ans = C", "C", ("A", "B", "D"), read=False),
+    "ans eq": Reply(MOONS, "ans = C", "C", ("A", "B", "D")),
     "choice letter word": Reply(MOONS, "Option C (Saturn) is what I'd choose.", "C", ("A", "B", "D")),
     "harmony again": Reply(MOONS, "analysisJupiter? Saturn.assistantfinalC. Saturn", "C", ("A", "B", "D")),
-    "cot": Reply(MOONS, "Mars: 2.\nJupiter: 95.\nSaturn: 146.\nVenus: 0.\n\nSo: C", "C", ("A", "B", "D"), read=False),
-    "correct mark": Reply(MOONS, "A) Mars\nB) Jupiter\nC) Saturn ✅\nD) Venus", "C", ("A", "B", "D"), read=False),
+    "cot": Reply(MOONS, "Mars: 2.\nJupiter: 95.\nSaturn: 146.\nVenus: 0.\n\nSo: C", "C", ("A", "B", "D")),
+    "correct mark": Reply(MOONS, "A) Mars\nB) Jupiter\nC) Saturn ✅\nD) Venus", "C", ("A", "B", "D")),
     "yesno": Reply(MOONS, "Yes.", None, ("A", "B", "C", "D")),
     "jp kotae": Reply(MOONS_JA, "答え\n\nC", "C", ("A", "B", "D")),
 }
@@ -604,7 +620,10 @@ CHOICES = {
 NAMES = {
     "plain": Reply(NOVEL, "Yasunari Kawabata", "Yasunari Kawabata", ("Junichiro Tanizaki",)),
     "sentence": Reply(
-        NOVEL, '"Snow Country" was written by Yasunari Kawabata.', "Yasunari Kawabata", ("Snow",), read=False
+        NOVEL,
+        '"Snow Country" was written by Yasunari Kawabata.',
+        "Yasunari Kawabata",
+        ("Snow",),
     ),
     "answer marker": Reply(
         NOVEL,
@@ -612,7 +631,7 @@ NAMES = {
         "Yasunari Kawabata",
         ("Tanizaki",),
     ),
-    "heading": Reply(NOVEL, "### Author\n\nYasunari Kawabata", "Yasunari Kawabata", ("Author",), read=False),
+    "heading": Reply(NOVEL, "### Author\n\nYasunari Kawabata", "Yasunari Kawabata", ("Author",)),
     "bold then story": Reply(
         NOVEL,
         "The novel was written by **Yasunari Kawabata**. He won the Nobel Prize in 1968, before Kenzaburo Oe did.",
@@ -620,12 +639,18 @@ NAMES = {
         ("Kenzaburo Oe",),
     ),
     "negated": Reply(
-        NOVEL, "Not Junichiro Tanizaki but Yasunari Kawabata.", "Yasunari Kawabata", ("Junichiro Tanizaki",), read=False
+        NOVEL,
+        "Not Junichiro Tanizaki but Yasunari Kawabata.",
+        "Yasunari Kawabata",
+        ("Junichiro Tanizaki",),
     ),
     "negated2": Reply(NOVEL, "It was not Yasunari Kawabata.", None, ("Yasunari Kawabata",)),
     "jp": Reply(NOVEL_JA, "川端康成です。", "川端康成", ("谷崎潤一郎",)),
     "jp kakko": Reply(
-        NOVEL_JA, "『雪国』の作者は川端康成（かわばた やすなり）です。", "川端康成", ("谷崎潤一郎",), read=False
+        NOVEL_JA,
+        "『雪国』の作者は川端康成（かわばた やすなり）です。",
+        "川端康成",
+        ("谷崎潤一郎",),
     ),
     "jp marker": Reply(NOVEL_JA, "【回答】川端康成", "川端康成", ("谷崎潤一郎",)),
     "jp negation": Reply(NOVEL_JA, "川端康成ではありません。", None, ("川端康成",)),
@@ -642,7 +667,6 @@ NAMES = {
         "Junichiro Tanizaki. Wait, no: Yasunari Kawabata.",
         "Yasunari Kawabata",
         ("Junichiro Tanizaki",),
-        read=False,
     ),
     "either": Reply(
         NOVEL, "Either Yasunari Kawabata or Junichiro Tanizaki.", None, ("Junichiro Tanizaki", "Yasunari Kawabata")
@@ -659,7 +683,7 @@ NAMES = {
     "jp da": Reply(NOVEL_JA, "川端康成である。", "川端康成", ("谷崎潤一郎",)),
     "jp denied": Reply(NOVEL_JA, "川端康成ではないと思います", None, ("川端康成",)),
     "jp ka": Reply(NOVEL_JA, "川端康成ですか？", None, ("川端",)),
-    "dash": Reply(NOVEL, "Author — Yasunari Kawabata", "Yasunari Kawabata", ("Author",), read=False),
+    "dash": Reply(NOVEL, "Author — Yasunari Kawabata", "Yasunari Kawabata", ("Author",)),
     "supposedly": Reply(NOVEL, "Supposedly Yasunari Kawabata", None, ("Yasunari Kawabata",)),
     "list": Reply(
         NOVEL, "1. Yasunari Kawabata\n2. Junichiro Tanizaki", None, ("Yasunari Kawabata", "Junichiro Tanizaki")
@@ -672,12 +696,15 @@ NAMES = {
         ("Yasunari Kawabata", "Junichiro Tanizaki"),
     ),
     "think": Reply(
-        NOVEL, "<think>Maybe Tanizaki.</think>Kawabata Yasunari", "Yasunari Kawabata", ("Tanizaki",), read=False
+        NOVEL,
+        "<think>Maybe Tanizaki.</think>Kawabata Yasunari",
+        "Yasunari Kawabata",
+        ("Tanizaki",),
     ),
     "mother": Reply(NOVEL, "Yasunari Kawabata's wife", None, ("Yasunari Kawabata",)),
     "jp sorry": Reply(NOVEL_JA, "すみません、川端康成です。", "川端康成", ("谷崎潤一郎",)),
     "jp student": Reply(NOVEL_JA, "川端康成の弟子です。", None, ("川端康成",)),
-    "jp desu yo": Reply(NOVEL_JA, "川端康成ですよ。", "川端康成", ("谷崎潤一郎",), read=False),
+    "jp desu yo": Reply(NOVEL_JA, "川端康成ですよ。", "川端康成", ("谷崎潤一郎",)),
     "jp not sure": Reply(NOVEL_JA, "川端康成だったと思いますが、自信はありません。", None, ("谷崎潤一郎",)),
     "jp to": Reply(NOVEL_JA, "川端康成と谷崎潤一郎です。", None, ("川端康成", "谷崎潤一郎")),
     "fullwidth": Reply("In which year was it published?", "１９３５年", "1935年", ("1936年",)),
@@ -707,9 +734,9 @@ NAMES = {
     "translated by": Reply(NOVEL, "It was translated by Edward Seidensticker.", None, ("Yasunari Kawabata",)),
     "final": Reply(NOVEL, "FINAL ANSWER: Yasunari Kawabata", "Yasunari Kawabata", ("Tanizaki",)),
     "jp kotae": Reply(NOVEL_JA, "A. 川端康成", "川端康成", ("谷崎潤一郎",)),
-    "mail": Reply(NOVEL, "Hello! It was Yasunari Kawabata. Best regards", "Yasunari Kawabata", ("Best",), read=False),
+    "mail": Reply(NOVEL, "Hello! It was Yasunari Kawabata. Best regards", "Yasunari Kawabata", ("Best",)),
     "film": Reply(NOVEL, "The director of the film was Shiro Toyoda.", None, ("Yasunari Kawabata",)),
-    "conditional": Reply(NOVEL, "If I had to guess, Yasunari Kawabata", "Yasunari Kawabata", ("I",), read=False),
+    "conditional": Reply(NOVEL, "If I had to guess, Yasunari Kawabata", "Yasunari Kawabata", ("I",)),
     "jp final": Reply(NOVEL_JA, "回答：川端康成", "川端康成", ("谷崎潤一郎",)),
     "jp bold": Reply(NOVEL_JA, "**川端康成**です。", "川端康成", ("谷崎潤一郎",)),
     "jp friend": Reply(NOVEL_JA, "川端康成の友人", None, ("川端康成",)),
@@ -718,5 +745,5 @@ NAMES = {
     ),
     "unless again": Reply(NOVEL, "No one but Yasunari Kawabata", None, ("Junichiro",)),
     "json again": Reply(NOVEL, '{"final_answer": "Kawabata Yasunari"}', "Kawabata Yasunari", ("answer",)),
-    "yes": Reply(NOVEL, "Yes, Yasunari Kawabata", "Yasunari Kawabata", ("Yes",), read=False),
+    "yes": Reply(NOVEL, "Yes, Yasunari Kawabata", "Yasunari Kawabata", ("Yes",)),
 }
