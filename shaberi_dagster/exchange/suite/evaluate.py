@@ -262,7 +262,7 @@ class Walk(Calls):
             try:
                 self._run(statement.body, scope)
             except RaisedError as error:
-                handler = next((one for one in statement.handlers if self._catches(one, error.name, scope)), None)
+                handler = next((tried for tried in statement.handlers if self._catches(tried, error.name, scope)), None)
                 if handler is None:
                     raise
                 caught = Caught(error.name)

@@ -37,7 +37,7 @@ _MOST_LENGTH, _MOST_NUMBER = 200_000, 10**15
 
 
 class Operations:
-    """What can be done with values on one path.
+    """Operations on values, and decisions between outcomes, on one path.
 
     Args:
         sources: The checkout's.

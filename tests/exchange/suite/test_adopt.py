@@ -215,7 +215,8 @@ def scored(judge: AdoptedJudge, *replies: str) -> tuple[float | None, list[str]]
 
 
 def test_the_set_says_where_it_is_from_without_telling_more(repository):
-    git(repository, "remote", "add", "origin", "https://user:secret-token@example.com/somebody/suite-fork.git")
+    address = "https://user:secret-token@example.com/somebody/suite-fork.git?key=secret"
+    git(repository, "remote", "add", "origin", address)
     run("shaberi", "adopt", repository)
     (name,) = adopted_sets()
     adopted = adopted_sets()[name]
