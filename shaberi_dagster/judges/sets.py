@@ -152,6 +152,23 @@ def answer_settings(name: str, model: str, endpoint: Endpoint) -> CallSettings:
     return settings
 
 
+def kept_answer(name: str, model: str, endpoint: Endpoint, content: str) -> str:
+    """Return what an adopted set keeps of a model's reply; the first arguments are as in `judge_settings`.
+
+    Raises:
+        ConfigurationError: There is no such set, or it does not ask this model.
+    """
+    walk = run(ADOPTED.use(name).answers or {}, {"question": _ANY, **of_model(model, endpoint)})
+    try:
+        next(walk)
+        walk.send(content)
+    except StopIteration as done:
+        return str(done.value["stored"] or "")
+    except (SuiteError, RefusedProgramError) as error:
+        raise ConfigurationError(f"the adopted set {name} does not ask {model}: {error}") from error
+    raise ConfigurationError(f"the adopted set {name} asks {model} more than once")
+
+
 def of_model(model: str, endpoint: Endpoint) -> dict[str, Any]:
     """Return the inputs of programs that say which model is asked, and where.
 

@@ -257,6 +257,7 @@ class _Planner:
             parameters=_parameters(before, layers),
             sample=sample,
             left_out=before.left_out if before and is_stored else () if is_registered else self._left_out(benchmark),
+            kept_by=request.preset or (before.kept_by if before else None),
             entry=PluginEntry.of(benchmark),
             judges=judges,
             **self._samples(benchmark),
@@ -577,6 +578,7 @@ def _with_plugins(spec: RunSpec, benchmarks: Iterable[str]) -> RunSpec:
             *((STRATEGIES, strategy) for strategy in spec.benchmarks[name].strategies if strategy != SINGLE),
             *((PASSES, settings.name) for pipeline in spec.passes for settings in pipeline),
             *judges,
+            *([(ADOPTED, keeper)] if (keeper := spec.benchmarks[name].kept_by) else []),
         ]
         for kind, plugin in used:
             file = kind.file(plugin)

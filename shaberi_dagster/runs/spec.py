@@ -477,6 +477,8 @@ class BenchmarkSpec(Frozen):
     # Left out of JSON where there are none.
     left_out: Annotated[tuple[int, ...], IDENTITY, Field(exclude_if=lambda positions: not positions)] = ()
     """Positions of its source's questions that an adopted set leaves out."""
+    kept_by: Annotated[str | None, IDENTITY, Field(exclude_if=lambda name: name is None)] = None
+    """The adopted set that says what is kept of replies; None splits thinking off by this project's rule."""
     samples: Annotated[int, IDENTITY] = 1
     """Answers to each question, the single one included."""
     single: Annotated[Literal["own", "first"] | None, Identity(unset="first"), Grows(_first_known)] = None

@@ -11,9 +11,10 @@ from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.records import Call
+from shaberi_dagster.judges.sets import kept_answer
 from shaberi_dagster.llm.parameters import with_system_prompt
 from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
-from shaberi_dagster.llm.thinking import answer_state, split_thinking
+from shaberi_dagster.llm.thinking import Split, answer_state, split_thinking
 from shaberi_dagster.llm.types import CallRange, Message
 from shaberi_dagster.prompts.library import generation_messages, generation_prompt_hash
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
@@ -140,7 +141,7 @@ class Answers(RowStage[AnswerItem]):
         }
         if call.content is None:
             return row
-        split = split_thinking(call.content)
+        split = self._split(item, call.content)
         thinking = [text for text in (call.reasoning, split.thinking) if text]
         return row | {
             "answer": split.answer,
@@ -150,6 +151,13 @@ class Answers(RowStage[AnswerItem]):
             "answer_ending": _ending(call, split.answer),
             "thinking": "\n\n".join(thinking) or None,
         }
+
+    def _split(self, item: AnswerItem, content: str) -> Split:
+        """Split a reply as the run does: its thinking off, or as an adopted set keeps it."""
+        keeper, request = self.plan.spec.benchmarks[item.columns["benchmark"]].kept_by, item.request
+        if keeper is None:
+            return split_thinking(content)
+        return Split(kept_answer(keeper, request.model, request.endpoint, content), None, "none")
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
         """Rows, failures, tokens and cost."""

@@ -41,6 +41,8 @@ _NOT_SENT = frozenset({"model", "api_key", "stream", "timeout", *_MESSAGES, *_AD
 _PURE = frozenset({"str", "float", "int", "round", "len", "sum", "min", "max", "abs"})
 _CONVERSIONS = {"s": "str", "r": "repr", "a": "ascii"}
 
+_MOST_ITEMS = 10_000
+
 
 class Calls(Operations, ABC):
     """Functions and methods that are known here."""
@@ -64,6 +66,8 @@ class Calls(Operations, ABC):
     def _formatted(self, value: Any, form: Any, conversion: str) -> Any:
         if isinstance(value, (Outside, Reply, Caught, *SIMPLE)) or (conversion in {"", "s"} and form == ""):
             if isinstance(value, SIMPLE):
+                if not isinstance(form, str) or re.search(r"\d{4}", form):
+                    self.refuse("a format that is not read")
                 shown = getattr(builtins, _CONVERSIONS[conversion])(value) if conversion else value
                 return format(shown, form)
             if isinstance(value, (list, tuple, dict, set)):
@@ -93,6 +97,8 @@ class Calls(Operations, ABC):
         if name in {"list", "tuple", "set", "frozenset", "sorted", "enumerate", "zip", "range", "reversed"}:
             if name == "list" and isinstance(first, Symbol) and first.kind == "list":
                 return first
+            if name == "range" and not all(isinstance(value, int) and abs(value) < _MOST_ITEMS for value in arguments):
+                self.refuse("a range that is not known here, or very long")
             made = getattr(builtins, name)(
                 *(value if isinstance(value, int) else self.items(value) for value in arguments)
             )
@@ -242,6 +248,9 @@ class Calls(Operations, ABC):
         if name in {"to_json", "to_pandas", "to_list", "to_csv", "save_to_disk"}:
             owner.written = owner.row
             return Outside("a file")
+        if name == "add_column" and isinstance(arguments[1], list) and len(arguments[1]) == 1:
+            owner.row = Row({**owner.row, arguments[0]: arguments[1][0]})
+            return owner
         if name in {"select", "shuffle"}:
             self.refuse("a part of the rows")
         return owner
@@ -256,8 +265,8 @@ class Calls(Operations, ABC):
             return self._regex(path.removeprefix("re."), arguments, named)
         if path in {"os.environ.get", "os.getenv"}:
             return self._variable(*arguments, *named.values())
-        if path == "os.path.exists":
-            return False
+        if path.endswith((".exists", ".isfile", ".isdir", ".is_file")):
+            return False  # nothing was made before
         if path == "argparse.ArgumentParser":
             return Parser()
         api = next((api for end, api in CALLS.items() if f".{path}".endswith(f".{end}")), None)

@@ -11,7 +11,6 @@ from shaberi_dagster.errors import ConfigurationError
 _MOST_FILES, _MOST_BYTES, _SECONDS = 500, 1_000_000, 60
 _SKIPPED = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", "site-packages"})
 _COMMIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/~^-]*")
-_SECRETS = re.compile(r"^[a-z+]+://|.*@|\.git$")
 
 
 @dataclass(frozen=True)
@@ -98,10 +97,9 @@ def _in_folder(path: Path) -> dict[str, bytes]:
 def _name(path: Path, is_repository: bool) -> str:
     """Return the repository's name: that of its origin, else of the folder."""
     told = _git(path, "config", "--local", "--get", "remote.origin.url") if is_repository else None
-    address = told.decode(errors="replace").strip() if told else ""
-    parts = _SECRETS.sub("", _SECRETS.sub("", address.rstrip("/"))).replace(":", "/").split("/")
-    last = parts[-1].removesuffix(".git")
-    return last or path.resolve().name
+    address = re.split(r"[?#]", told.decode(errors="replace").strip())[0] if told else ""
+    last = re.split(r"[/:@]", address.rstrip("/"))[-1].removesuffix(".git")
+    return re.sub(r"[^\w.-]", "", last) or path.resolve().name
 
 
 def _git(path: Path, *arguments: str) -> bytes | None:

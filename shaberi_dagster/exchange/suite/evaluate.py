@@ -42,7 +42,7 @@ from shaberi_dagster.exchange.suite.values import (
 from shaberi_dagster.judges.programs import nodes
 from shaberi_dagster.util.identity import sha256_text
 
-_MOST_DEPTH, _MOST_ROUNDS, _MOST_STEPS = 60, 50, 100_000
+_MOST_DEPTH, _MOST_ROUNDS, _MOST_STEPS = 60, 50, 1_500_000
 _ASKING = frozenset(path.rpartition(".")[2] for path in CALLS)
 _DOING = (ast.Raise, ast.Global, ast.Nonlocal, ast.Delete, ast.Await, ast.Yield, ast.YieldFrom)
 _BINARY: Mapping[type[ast.operator], str] = {
@@ -100,6 +100,10 @@ class Walk(Calls):
             self._place = before
         return self._modules[path]
 
+    def named(self, path: str, name: str) -> Any:
+        """Return what a file's top level calls by a name."""
+        return self.attribute(self.module(path), name)
+
     def run_command(self, path: str) -> None:
         """Read what a file does as a command, up to its first call of a function of its own.
 
@@ -120,9 +124,13 @@ class Walk(Calls):
         try:
             self._execute(statement, scope)
         except (RefusedError, RaisedError) as error:
-            for node in ast.walk(statement):
-                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                    scope.names[node.id] = Broken(str(error))
+            inner = ast.walk(statement)
+            names = [node.id for node in inner if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+            if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+                names = [statement.name]
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                names = [alias.asname or alias.name for alias in statement.names]
+            scope.names.update(dict.fromkeys(names, Broken(str(error))))
 
     def _import(self, name: str, scope: Scope, level: int) -> Any:
         path = self._sources.path_of(name, scope.module.path, level)
@@ -139,10 +147,10 @@ class Walk(Calls):
             self._execute(statement, scope)
 
     def _execute(self, statement: ast.stmt, scope: Scope) -> None:
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
-            self.refuse("takes too many steps")
         self._place = (scope.module.path, statement)
+        self._sources.steps += 1
+        if self._sources.steps > _MOST_STEPS:
+            self.refuse("the checkout takes too many steps to read")
         if isinstance(statement, ast.Pass):
             return
         if isinstance(statement, (ast.Break, ast.Continue)):
@@ -254,7 +262,7 @@ class Walk(Calls):
             try:
                 self._run(statement.body, scope)
             except RaisedError as error:
-                handler = next((one for one in statement.handlers if self._catches(one, error.name, scope)), None)
+                handler = next((tried for tried in statement.handlers if self._catches(tried, error.name, scope)), None)
                 if handler is None:
                     raise
                 caught = Caught(error.name)
@@ -427,7 +435,7 @@ class Walk(Calls):
             is_known = any(all(isinstance(side, kind) for side in both) for kind in (int, dict))
             return left | right if is_known else Outside("a type")  # annotations
         if isinstance(operator, ast.Add) and isinstance(left, list) and isinstance(right, list):
-            return left + right
+            return self.bounded(left + right)
         if isinstance(operator, ast.Mod) and isinstance(left, str):
             return self._percent(left, right)
         operation = _BINARY.get(type(operator))
@@ -664,6 +672,8 @@ class Walk(Calls):
             return sorted(value, key=repr)
         if isinstance(value, Reply):
             return [value]
+        if isinstance(value, Rows):
+            return [value.row]
         return self.refuse("goes through what a run will find")
 
     # --- calls -------------------------------------------------------------------------------------------------------

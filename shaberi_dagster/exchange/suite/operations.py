@@ -16,6 +16,7 @@ from shaberi_dagster.exchange.suite.values import (
     RaisedError,
     RefusedError,
     Reply,
+    Rows,
     Symbol,
     is_known,
     key_of,
@@ -32,10 +33,11 @@ _KINDS: Mapping[str, Kind] = {
     **dict.fromkeys(("startswith", "endswith", "isdigit", "isdecimal", "isnumeric", "eq", "ne", "in"), "bool"),
     **dict.fromkeys(("lt", "le", "gt", "ge", "null", "true"), "bool"),
 }
+_MOST_LENGTH, _MOST_NUMBER = 200_000, 10**15
 
 
 class Operations:
-    """What can be done with values on one path.
+    """Operations on values, and decisions between outcomes, on one path.
 
     Args:
         sources: The checkout's.
@@ -51,7 +53,7 @@ class Operations:
         self._present: set[str] = set()
         self._inline: set[str] | None = None
         self._is_request = False
-        self._asked = self._depth = self._steps = 0
+        self._asked = self._depth = 0
         self._place: tuple[str, ast.AST | None] = ("", None)
         self._environment: dict[str, Any] = {}
         self.stop_at: str | None = None
@@ -115,11 +117,11 @@ class Operations:
 
     def apply(self, operation: str, *arguments: Any) -> Any:
         """Return the result of an operation, at once where everything is known."""
-        if any(isinstance(argument, (Outside, Reply)) for argument in arguments):
+        if any(isinstance(argument, (Outside, Reply, Rows)) for argument in arguments):
             return Outside("a value from outside")
         if all(map(is_known, arguments)):
             try:
-                return OPERATIONS[operation](*arguments)
+                return self.bounded(OPERATIONS[operation](*arguments))
             except (ValueError, TypeError, AttributeError, IndexError, KeyError, ArithmeticError) as error:
                 raise RaisedError(type(error).__name__) from error
         kind, nullable, errors, present = self._rule(operation, arguments)
@@ -130,6 +132,13 @@ class Operations:
         if self._inline is None:
             self._present.update(argument.key for argument in present if isinstance(argument, Symbol))
         return result
+
+    def bounded(self, value: Any) -> Any:
+        """Return a value that is not too large to be part of a prompt."""
+        is_large = len(value) > _MOST_LENGTH if isinstance(value, (str, list)) else False
+        if is_large or (isinstance(value, int) and abs(value) > _MOST_NUMBER):
+            self.refuse("makes something very large")
+        return value
 
     def _rule(self, operation: str, arguments: Sequence[Any]) -> tuple[Kind, bool, list[str], Sequence[Any]]:
         """Return a result's kind, whether it can be null, errors that can occur, and what is not null without them."""
@@ -236,7 +245,7 @@ class Operations:
                     joined.append(piece)
         joined = [piece for piece in joined if piece != ""]
         if all(isinstance(piece, str) for piece in joined):
-            return "".join(joined)
+            return self.bounded("".join(joined))
         symbols = [part for part in parts if isinstance(part, Symbol)]
         if len(joined) == 1 and symbols and symbols[0].kind == "text" and not self._may_be_null(symbols[0]):
             return Symbol(joined[0])

@@ -138,7 +138,7 @@ class _Places:
         return ReadBenchmark(dataset, self._judge(dataset, benchmark), _left_out(selection))
 
     def _entry(self, walk: Walk, dataset: str) -> Mapping[str, Any]:
-        entry: Mapping[str, Any] = walk.module(self.table_file).names[self.table_name][dataset]
+        entry: Mapping[str, Any] = walk.named(self.table_file, self.table_name)[dataset]
         return entry
 
     def _row(self, walk: Walk, dataset: str, benchmark: str) -> Row:
@@ -170,7 +170,7 @@ class _Places:
                 result = walk.call(entry[_EVALUATOR], [row, _MODEL], {})
                 return {"score": result["score"] if isinstance(result, Mapping) else result, "stored": row[_ANSWER]}
             rows[0] = Rows(row)
-            function = walk.module(place[0]).names[place[1]]
+            function = walk.named(*place)
             walk.call(function, [], _arguments(function, dataset))
             done = rows[0].written or rows[0].row
             if "score" not in done:
@@ -189,7 +189,7 @@ class _Places:
         def read(walk: Walk) -> Any:
             row = self._row(walk, dataset, benchmark)
             rows[0] = Rows(row, selects=True)
-            function = walk.module(place[0]).names[place[1]]
+            function = walk.named(*place)
             walk.call(function, [], _arguments(function, dataset))
 
         rows: list[Rows] = [Rows(Row())]
@@ -211,11 +211,11 @@ class _Places:
                 walk.run_command(command)
             question = Symbol({"input": "question"})
             if answerer:
-                function = walk.call(walk.module(answerer[0]).names[answerer[1]], [_MODEL], {})
+                function = walk.call(walk.named(*answerer), [_MODEL], {})
                 return {"stored": walk.call(function, [question, _MODEL], {})}
             assert mapper is not None  # noqa: S101  (one of them is there)
             answered = Rows(Row({_QUESTION: question}))
-            walk.call(walk.module(mapper[0]).names[mapper[1]], [answered, _MODEL, 1], {})
+            walk.call(walk.named(*mapper), [answered, _MODEL, 1], {})
             return {"stored": answered.row[_ANSWER]}
 
         return self._program(read, [Rows(Row())])

@@ -15,6 +15,7 @@ class Sources:
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.texts, self.trees, self.unreadable = files, dict[str, ast.Module](), dict[str, str]()
+        self.steps = 0
         self.stored: dict[int, frozenset[str]] = {}
         self.only_tells: dict[int, bool] = {}
         self.requests: dict[str, dict[str, Any]] = {}

@@ -65,6 +65,8 @@ def _leaf(path: Branch, read: Reader) -> dict[str, Any]:
         return {"raise": "LeftOut"}
     except RefusedError as error:
         return {"refused": str(error)}
+    except RecursionError:
+        return {"refused": "calls or expressions lie too deep within each other"}
 
 
 def _grow(root: dict[str, Any], path: Branch, leaf: dict[str, Any]) -> None:

@@ -156,7 +156,7 @@ class Parser:
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line gives, with the defaults of its parser."""
+    """Options of a command line at the defaults of its parser."""
 
     values: Mapping[str, Any]
 

@@ -20,6 +20,7 @@ from shaberi_dagster.llm.endpoints import request_body, resolve_endpoint
 from shaberi_dagster.runs.adoption import adopted_defaults, with_preset
 from shaberi_dagster.runs.spec import RunRequest
 from tests.commands import run, run_without_dagster
+from tests.exchange.trees.trees import LegacyTree, rows_of
 from tests.mock_endpoint import running_mock
 
 pytestmark = pytest.mark.integration
@@ -214,7 +215,8 @@ def scored(judge: AdoptedJudge, *replies: str) -> tuple[float | None, list[str]]
 
 
 def test_the_set_says_where_it_is_from_without_telling_more(repository):
-    git(repository, "remote", "add", "origin", "https://user:secret-token@example.com/somebody/suite-fork.git")
+    address = "https://user:secret-token@example.com/somebody/suite-fork.git?key=secret"
+    git(repository, "remote", "add", "origin", address)
     run("shaberi", "adopt", repository)
     (name,) = adopted_sets()
     adopted = adopted_sets()[name]
@@ -400,3 +402,27 @@ def test_a_text_comes_out_of_the_file_as_it_went_in(tmp_path, text):
     call = first_call(stored.benchmarks["rakuda"].judge, {"question": "Q", "answer": "A", "model": "m"})
     assert call is not None
     assert call.messages == [{"role": "user", "content": f"{prompt}Q{text}"}]
+
+
+@pytest.mark.usefixtures("old")
+def test_imported_answers_are_judged_with_the_set(tmp_path):
+    tree = LegacyTree(tmp_path / "tree")
+    answers = ["<think>う</think> 一", "二", "三"]
+    tree.answers("rakuda", rows_of("rakuda", answers))
+    tree.judgements("rakuda", rows_of("rakuda", answers, [3, 4, 5]))
+    run("shaberi", "import-legacy", f"tree={tree.root}").succeeded()
+
+    said = {"一": "7", "二": "99", "三": "なし"}
+    with running_mock(script=lambda body, _: said[body["messages"][0]["content"][-1]]) as mock:
+        chosen = ("--preset", "old", "--model", "org__model", "--tag", "legacy", "--judge-model", "gpt-4")
+        judged = run_without_dagster("run-evals", *chosen, "--judge-base-url", mock.base_url)
+
+    assert judged.code == 3  # one judge's text has no score
+    assert {body["messages"][0]["content"].partition("答 ")[2] for body in mock.bodies} >= {"二", "三"}
+    question = "select score, out_of_scale, error_class from judgements where judge = 'gpt-4+old' order by score"
+    rows = orjson.loads(run("shaberi", "sql", question, "--format", "json").succeeded().out)
+    assert [(row["score"], row["out_of_scale"], row["error_class"]) for row in rows] == [
+        (7.0, False, None),
+        (99.0, True, None),
+        (None, None, "no_score"),
+    ]

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 import types
 from itertools import product
 from typing import Any
@@ -236,6 +237,27 @@ def test_what_is_refused_for_one_model_alone_is_refused_only_there():
     with pytest.raises(RefusedProgramError, match=r"llm\.py:7: a comprehension"):
         followed(program, {**inputs, "model": "odd"}, ["得点: 3"])
     assert any("llm.py:7" in reason for reason in read.refused)
+
+
+@pytest.mark.parametrize(
+    "bomb",
+    [
+        'text = "aaaaaaaaaa"\n    for _ in range(60):\n        text = text + text',
+        'many = [1]\n    for _ in range(60):\n        many = many + many\n    text = ""',
+        'number = 10\n    for _ in range(60):\n        number = number * number\n    text = ""',
+        'text = "{:>999999999}".format("a")',
+        'text = "".join(str(one) for one in range(10**9))',
+        'text = "".join(str(one) for one in range(999999999))',
+        "text = prompt(row)",
+        'for a in range(9999):\n        for b in range(9999):\n            text = ""',
+    ],
+)
+def test_a_source_cannot_fill_memory_or_take_forever(bomb):
+    before = time.perf_counter()
+    read = read_suite(files(prompt=f"def prompt(row):\n    {bomb}\n    return text + row['Question']\n"))
+    assert not read.benchmarks
+    assert read.refused
+    assert time.perf_counter() - before < 60
 
 
 def test_a_file_that_does_not_parse_is_named():
