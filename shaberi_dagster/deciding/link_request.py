@@ -4,9 +4,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shaberi_dagster.judges.spec import Rounding
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.runs.spec import JudgeBaseUrl, JudgeKeyVariable, RunRequest
+from shaberi_dagster.runs.spec import (
+    JudgeBaseUrl,
+    JudgeKeyVariable,
+    JudgeMaxTokens,
+    JudgeTemperature,
+    RunRequest,
+    ScoreRounding,
+)
 from shaberi_dagster.util.models import Frozen
 
 
@@ -53,15 +59,9 @@ class LinkRequest(Frozen):
     ] = None
     judge_base_url: JudgeBaseUrl = None
     judge_api_key_variable: JudgeKeyVariable = None
-    judge_temperature: Annotated[
-        float | None, Field(ge=0, le=2, description="Of the judge; default: 0"), Option("advanced")
-    ] = None
-    judge_max_tokens: Annotated[
-        int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), Option("advanced")
-    ] = None
-    score_rounding: Annotated[
-        Rounding | None, Field(description="none keeps decimals; legacy rounds half to even"), Option("as the original")
-    ] = None
+    judge_temperature: JudgeTemperature = None
+    judge_max_tokens: JudgeMaxTokens = None
+    score_rounding: ScoreRounding = None
     seed: Annotated[
         int | None,
         Field(ge=0, description="Of the sample; default: it follows from judge and prompt set"),

@@ -59,6 +59,15 @@ KeyVariable = Annotated[
 JudgeKeyVariable = Annotated[
     str | None, Field(description="Environment variable with the key of the judges' endpoint"), Option("advanced")
 ]
+JudgeTemperature = Annotated[float | None, Field(ge=0, le=2, description="Of judges; default: 0"), Option("advanced")]
+JudgeMaxTokens = Annotated[
+    int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), Option("advanced")
+]
+ScoreRounding = Annotated[
+    Rounding | None,
+    Field(description="none keeps decimals, as without a word; legacy rounds half to even"),
+    Option("as the original"),
+]
 JudgePrompt = Annotated[
     str | None,
     Field(description="Variant of the judge prompt: a judge of its own, named MODEL+VARIANT"),
@@ -208,9 +217,7 @@ class RunRequest(BaseModel):
         tuple[ModelSettings, ...],
         Field(description="Parameters of some benchmarks and models; they win over the others, options over all"),
     ] = ()
-    judge_temperature: Annotated[
-        float | None, Field(ge=0, le=2, description="Of judges; default: 0"), Option("advanced")
-    ] = None
+    judge_temperature: JudgeTemperature = None
     judge_top_p: Annotated[TopP, InGroup("advanced")] = None
     judge_seed: Annotated[Seed, InGroup("advanced")] = None
     judge_stop: Annotated[Stop, InGroup("advanced")] = None
@@ -223,19 +230,13 @@ class RunRequest(BaseModel):
         Field(description="One more parameter of a judge, or without JUDGE: of all"),
         Option("advanced", ("--judge-param",), metavar="[JUDGE:]KEY=VALUE", repeated=True),
     ] = None
-    judge_max_tokens: Annotated[
-        int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), Option("advanced")
-    ] = None
+    judge_max_tokens: JudgeMaxTokens = None
     judge_samples: Annotated[
         int | None,
         Field(ge=1, description="Times that each judge is asked about an answer; the score is the mean (default: 1)"),
         Option("advanced"),
     ] = None
-    score_rounding: Annotated[
-        Rounding | None,
-        Field(description="none keeps decimals, as without a word; legacy rounds half to even"),
-        Option("as the original"),
-    ] = None
+    score_rounding: ScoreRounding = None
     samples: Annotated[
         int | None,
         Field(ge=1, description="Answers to each question (default: 1)"),

@@ -147,7 +147,8 @@ def both_tails(t: _Floats, degrees_of_freedom: _Floats) -> _Floats:
                 fraction = fraction * c * d
             if not (np.abs(c * d - 1) > _PRECISION).any():
                 break
-    return np.where(turned, 1 - front * fraction, front * fraction)
+    tails: _Floats = np.where(turned, 1 - front * fraction, front * fraction)
+    return tails
 
 
 def _adjusted(p: _Floats) -> _Floats:

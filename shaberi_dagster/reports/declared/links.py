@@ -56,11 +56,11 @@ LINKS = Report(
         Table(
             [
                 text("judge", where=several("judge", "link_id")),
-                text("new judge", "linked_judge"),
+                text("new judge", "linked_judge", folds=True),
                 text("benchmark"),
                 Column("answers", "n_scored"),
                 number("new - old", _offset),
-                number("slope", _slope),
+                number("slope", _slope, spare=True),
                 number("spread", form="{:.2f}"),
                 number("equal", "share_equal", form="{:.0%}"),
                 number("spread of its own rounds", "repeat_spread", form="{:.2f}", where=known("repeat_spread")),
