@@ -461,7 +461,7 @@ def test_side_by_side_says_which_judges_scored_all_models(site):
     both, alone = site.get(address + "&m=best").text, site.get(address).text
 
     assert "the mean of the judge that scores all of these models here: judge-b." in both
-    assert len(re.findall(r"<b>judge-a</b>[^/]*</?[^/]*/span>\s*<span class=\"faint\">not shared", both)) == 2
+    assert len(re.findall(r"<b>judge-a</b>[^/]*</?[^/]*/span>\s*<span class=\"faint\">\(not shared", both)) == 2
     assert "not shared" not in alone
 
 
