@@ -25,30 +25,20 @@ shown as (
     select *
     from found
     limit $most
-),
-scored as (
-    select run_id, benchmark, question_set, question_id, judge, avg(score) as score
-    from reported_scores
-    where pipeline = 'baseline'
-      and strategy is null
-      and list_contains((select list(distinct run_id) from shown), run_id)
-      and list_contains((select list(distinct question_id) from shown), question_id)
-    group by all
-),
-means as (
-    select shown.*, (
-        select avg(scored.score)
-        from scored
-        where scored.run_id = shown.run_id
-          and scored.question_id = shown.question_id
-          and scored.question_set = shown.question_set
-          and (shown.judge is null or scored.judge = shown.judge)
-    ) as score
-    from shown
 )
 select
-    run_id, model, run_tag, judge, benchmark, question_set, position, score,
+    run_id, model, run_tag, judge, benchmark, question_set, position,
+    (
+        select avg(score)
+        from reported_scores as given
+        where given.run_id = shown.run_id
+          and given.question_id = shown.question_id
+          and given.question_set = shown.question_set
+          and given.pipeline = 'baseline'
+          and given.strategy is null
+          and (shown.judge is null or given.judge = shown.judge)
+    ) as score,
     substring(text, greatest(strpos(lower(text), lower($text)) - 80, 1), 200 + length($text)) as excerpt
-from means
+from shown
 join questions using (benchmark, question_set, question_id)
 order by benchmark, question_set, position, model, run_tag, judge

@@ -461,8 +461,16 @@ def test_side_by_side_says_which_judges_scored_all_models(site):
     both, alone = site.get(address + "&m=best").text, site.get(address).text
 
     assert "the mean of the judge that scores all of these models here: judge-b." in both
-    assert len(re.findall(r"<b>judge-a</b>[^/]*</?[^/]*/span>\s*<span class=\"faint\">not shared", both)) == 2
+    assert len(re.findall(r"<b>judge-a</b>[^/]*</?[^/]*/span>\s*<span class=\"faint\">\(not shared", both)) == 2
     assert "not shared" not in alone
+
+
+@pytest.mark.parametrize("sort", ["A", "B", "difference"])
+def test_a_model_is_taken_away_with_the_order_and_the_filter_that_need_it(sort, site):
+    question = f"/question?set={the_set(site)}&position=2&m=second&m=best&flag=loses&flag=failed&sort={sort}"
+    for page in (question, f"/questions?m=second&m=best&flag=loses&flag=failed&sort={sort}"):
+        left = linked(site.get(page), "2")
+        assert (site.get(left).status, "loses" in left, "flag=failed" in left) == (200, False, True)
 
 
 @pytest.mark.parametrize("odd", ["flag=nice", "of=none&sort=A", "sort=A&category=none", "q=%2B(", "open=all&view=none"])

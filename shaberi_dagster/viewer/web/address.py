@@ -60,6 +60,13 @@ class PageAddress:
         values = self.many(name)
         return self.to(**{name: [kept for kept in values if kept != value] if value in values else [*values, value]})
 
+    def without_model(self, model: str) -> str:
+        """This page without one of its models, and without an order or a filter that needs it."""
+        left = [name for name in self.many("m") if name != model]
+        flags = [flag for flag in self.many("flag") if flag != "loses" or len(left) > 1]
+        sort = self.one("sort")
+        return self.to(m=left, flag=flags, sort=None if len(sort) == 1 else sort)
+
 
 DEFAULT_PORT = 8321
 """Port of `shaberi view` by default."""
