@@ -150,7 +150,7 @@ def test_the_single_answer_is_sample_0_and_the_strategies_share_the_others(
 
 
 def test_the_single_answer_can_be_the_ensembles_first(workspace: Workspace, mock: MockEndpoint) -> None:
-    mock.options.script = scripted(m1=lambda body: f"first {truth(body)}")
+    mock.options.script = scripted(m1=lambda body: f"Answer: {truth(body)}")
     spec = _run(workspace, mock, strategies=["plurality"], single="first", sample_models=["m1", "m2", "m3"])
     answers = workspace.lake.read("answers").sort("question_id", "sample_index")
     assert answers["answer_model"].to_list() == ["m1", "m2", "m3", "m1", "m2"] * _QUESTIONS
