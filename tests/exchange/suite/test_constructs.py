@@ -12,7 +12,7 @@ import pytest
 from shaberi_dagster.exchange.suite.reading import ReadSuite, read_suite
 from shaberi_dagster.judges.programs import RefusedProgramError, SuiteError, run
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"question": "何色ですか", "reference": "青", "criteria": "- 色\n"},
     {"question": "{x} {{ y }} {% if %}\r\n\\n", "reference": None, "criteria": '\'"""'},
     {"question": "", "reference": "", "criteria": None},
