@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from shaberi_dagster.judges.rules.numerals import in_digits
 
@@ -138,6 +139,7 @@ _NUMBER = re.compile(
 )
 
 
+@lru_cache(maxsize=256)
 def in_plain_digits(text: str, *, comma: bool = False) -> str:
     """Return a text whose numbers are written as in Python, fractions as `3/4` or `1 1/2`.
 

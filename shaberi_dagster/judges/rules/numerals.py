@@ -34,6 +34,8 @@ def in_digits(text: str) -> str:
     words (`一部`, `三角形`), is one only where it is all that is stated: `答えは三です`. Ordinals (`第三十回`) and
     names (`五十嵐`) are no numbers.
     """
+    if text.isascii():
+        return text
     text = _FRACTION.sub(_as_fraction, text)
     text = _DECIMAL.sub(lambda found: f"{_value(found[1])}.{_digits(found[2])}", text)
     for pattern in (_OF_SEVERAL_SIGNS, _STATED):
