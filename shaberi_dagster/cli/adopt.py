@@ -53,7 +53,7 @@ def adopt(how: Adopt) -> int:
     settings = Settings.from_environment()
     taken = {*own.JUDGES, *installation.Installation(settings).prompts.variants}
     adoption = writing.adopt(how.path, how.commit, how.name, settings.plugins[0], taken)
-    say(Result([Sentences([str(adoption.path), f"{adoption.name}: {adoption.adopted.description}"])]))
-    for reason in adoption.adopted.refused:
-        tell(f"not adopted: {reason}")
-    return FAILED_PARTS if adoption.adopted.refused else FINE
+    say(Result([Sentences(adoption.sentences)]))
+    for line in adoption.refusals:
+        tell(line)
+    return FAILED_PARTS if adoption.refusals else FINE

@@ -38,6 +38,16 @@ class Adoption:
     path: Path
     adopted: AdoptedSet
 
+    @property
+    def sentences(self) -> list[str]:
+        """Say where it is and what it has."""
+        return [str(self.path), f"{self.name}: {self.adopted.description}"]
+
+    @property
+    def refusals(self) -> list[str]:
+        """Say what was not adopted, a line each."""
+        return [f"not adopted: {reason}" for reason in self.adopted.refused]
+
 
 class _Dumper(yaml.CSafeDumper):
     """Texts of several lines as blocks."""
