@@ -54,6 +54,7 @@ def adopt(how: Adopt) -> int:
     taken = {*own.JUDGES, *installation.Installation(settings).prompts.variants}
     adoption = writing.adopt(how.path, how.commit, how.name, settings.plugins[0], taken)
     say(Result([Sentences(adoption.sentences)]))
-    for line in adoption.refusals:
-        tell(line)
-    return FAILED_PARTS if adoption.refusals else FINE
+    if not adoption.refusals:
+        return FINE
+    tell(adoption.refusals)
+    return FAILED_PARTS

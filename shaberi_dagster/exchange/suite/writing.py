@@ -44,9 +44,9 @@ class Adoption:
         return [str(self.path), f"{self.name}: {self.adopted.description}"]
 
     @property
-    def refusals(self) -> list[str]:
-        """Say what was not adopted, a line each."""
-        return [f"not adopted: {reason}" for reason in self.adopted.refused]
+    def refusals(self) -> str:
+        """Say what was not adopted, a line each; empty where all was."""
+        return "\n".join(f"not adopted: {reason}" for reason in self.adopted.refused)
 
 
 class _Dumper(yaml.CSafeDumper):
