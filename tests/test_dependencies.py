@@ -33,6 +33,7 @@ _NOT_IMPORTED = {
     "types-regex": "read by mypy",
 }
 _NOT_DECLARED = {
+    "lm-eval": "what perf/graders.py compares with, where it is installed",
     "math-verify": "what perf/graders.py compares with, where it is installed",
     "pip": "looked for",
     "slow-to-load": "a module that a test writes",

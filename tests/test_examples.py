@@ -39,6 +39,8 @@ _NOT_RUN = {
     "curl ": "another program",
     "openssl ": "another program",
     "git ": "another program",
+    "shaberi adopt": "a checkout of the old suite: tests/exchange/suite",
+    "--preset old": "a checkout of the old suite: tests/exchange/suite/test_history_goes_on.py",
 }
 """Parts of commands that cannot run here, and why."""
 _TYPED_OTHERWISE = {

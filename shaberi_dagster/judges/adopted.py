@@ -8,7 +8,7 @@ from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges.own import JUDGES, AskModel, ModelJudge
-from shaberi_dagster.judges.programs import Asked, RefusedProgramError, SuiteError, run
+from shaberi_dagster.judges.programs import ProgramCall, RefusedProgramError, SuiteError, run
 from shaberi_dagster.judges.sets import ADOPTED, judge_settings, most_calls, of_model
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.request import ChatRequest
@@ -57,7 +57,7 @@ class AdoptedJudge(ModelJudge):
         except SuiteError:
             return None
 
-    def _walk(self, question: Question, answer: str) -> Generator[Asked, str | None, Any]:
+    def _walk(self, question: Question, answer: str) -> Generator[ProgramCall, str | None, Any]:
         of_question = {name: getattr(question, name) for name in _OF_QUESTION}
         inputs: Mapping[str, Any] = {
             **of_question,
@@ -82,7 +82,7 @@ def _renamed(request: ChatRequest, model: str) -> ChatRequest:
     )
 
 
-def _messages(asked: Asked) -> list[Message]:
+def _messages(asked: ProgramCall) -> list[Message]:
     if not isinstance(asked.messages, list):
         return [Message("user", str(asked.messages))]
     return [Message(cast("Role", message["role"]), message["content"]) for message in asked.messages]

@@ -42,7 +42,7 @@ class RefusedProgramError(Exception):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProgramCall:
     """A call that a program makes.
 
     Attributes:
@@ -60,7 +60,7 @@ class Asked:
     base_url: Any = None
 
 
-def run(program: Node, inputs: Mapping[str, Any]) -> Generator[Asked, str | None, Any]:
+def run(program: Node, inputs: Mapping[str, Any]) -> Generator[ProgramCall, str | None, Any]:
     """Follow a program: it yields each call, is sent its reply, and returns its value.
 
     Args:
@@ -74,7 +74,7 @@ def run(program: Node, inputs: Mapping[str, Any]) -> Generator[Asked, str | None
     return (yield from _run(program, {"inputs": inputs}))
 
 
-def _run(node: Node, scope: dict[str, Any]) -> Generator[Asked, str | None, Any]:
+def _run(node: Node, scope: dict[str, Any]) -> Generator[ProgramCall, str | None, Any]:
     while True:
         if "if" in node:
             node = node["then" if evaluate(node["if"], scope) else "else"]
@@ -93,7 +93,7 @@ def _run(node: Node, scope: dict[str, Any]) -> Generator[Asked, str | None, Any]
         elif "ask" in node:
             of_call = {name: evaluate(node.get(name), scope) for name in ("model", "messages", "base_url")}
             parameters = {name: evaluate(value, scope) for name, value in node["parameters"].items()}
-            scope[f"reply {node['ask']}"] = yield Asked(node["api"], parameters=parameters, **of_call)
+            scope[f"reply {node['ask']}"] = yield ProgramCall(node["api"], parameters=parameters, **of_call)
             node = node["then"]
         elif "return" in node:
             return evaluate(node["return"], scope)

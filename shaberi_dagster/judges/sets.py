@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.judges.programs import Asked, Node, RefusedProgramError, SuiteError, run
+from shaberi_dagster.judges.programs import Node, ProgramCall, RefusedProgramError, SuiteError, run
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.plugins.discovery import Kind, PluginFile, read_yaml
 from shaberi_dagster.util.models import Frozen
@@ -102,7 +102,7 @@ def adopted_sets() -> Mapping[str, AdoptedSet]:
     return {name: ADOPTED[name] for name in ADOPTED}
 
 
-def first_call(program: Node, inputs: Mapping[str, Any]) -> Asked | None:
+def first_call(program: Node, inputs: Mapping[str, Any]) -> ProgramCall | None:
     """Return the first call of a program; None when it makes none.
 
     Raises:
@@ -209,7 +209,7 @@ def _settings(name: str, program: Node, model: str, endpoint: Endpoint) -> CallS
     return read_call(asked)
 
 
-def read_call(asked: Asked) -> CallSettings:
+def read_call(asked: ProgramCall) -> CallSettings:
     """Return a call in this project's words."""
     own = dict(asked.parameters)
     limit = next((own.pop(word) for word in _LIMITS if own.get(word) is not None), None)

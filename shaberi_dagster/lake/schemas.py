@@ -199,7 +199,7 @@ RUNS = LakeTable(
         _text("spec_hash", "sha256 of the RunSpec", source="RunSpec", required=True),
         _text(
             "status",
-            "State of the run; decision: it has only what decisions or links asked, and is no evaluation",
+            "State of the run; decision: it has only what decisions asked, and is no evaluation",
             "running, complete, partial, decision or error",
             "stages",
             required=True,
@@ -329,11 +329,7 @@ JUDGEMENTS = LakeTable(
             "final_score, score_tag, legacy_form, bare_number, fallback or recorded (imported without its text)",
             "parser",
         ),
-        _text(
-            "judge_output",
-            "The judge's whole output; a rule's form, and place and passage that it read",
-            source="judge",
-        ),
+        _text("judge_output", "The judge's whole output", source="judge"),
         _text("fallback_output", "Output of the call that extracted the score", source="judge"),
         *_STATUS_COLUMNS,
         _text("finish_reason", "Why the judge stopped", "stop, length, …", "provider"),

@@ -179,7 +179,7 @@ class RunRequest(BaseModel):
     preset: Annotated[
         str | None,
         Field(description="Ask, judge and score as an adopted set of the old suite does (shaberi adopt)"),
-        Option("how", metavar="NAME"),
+        Option("as the original", metavar="NAME"),
     ] = None
     passes: Annotated[
         list[str] | None,

@@ -262,4 +262,8 @@ def test_completing_a_word_says_nothing_beside_the_words() -> None:
 
     done = run_anew("shaberi", environment=words)
 
-    assert (done.code, done.out.split(), done.err) == (0, ["compare", "cost", "copy-lake", "compact"], "")
+    assert (done.code, done.out.split(), done.err) == (
+        0,
+        ["compare", "consistency", "cost", "copy-lake", "compact"],
+        "",
+    )

@@ -270,7 +270,7 @@ def test_the_order_is_another_with_another_seed(mock, workspace, tmp_path):
 
 @pytest.mark.usefixtures("pair")
 def test_an_evaluation_cannot_be_mixed_with_what_decisions_asked(workspace):
-    with pytest.raises(ConfigurationError, match="only the questions that `shaberi decide` asked"):
+    with pytest.raises(ConfigurationError, match="only what `shaberi decide` or `shaberi link` asked"):
         plan_run(RunRequest(model="weak", tag="decide-default"), workspace)
 
 

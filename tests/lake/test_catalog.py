@@ -53,6 +53,7 @@ _TYPES = {
     pl.Datetime("us", "UTC"): "TIMESTAMP WITH TIME ZONE",
     pl.List(pl.String()): "VARCHAR[]",
     pl.List(pl.Int64()): "BIGINT[]",
+    pl.List(pl.Float64()): "DOUBLE[]",
 }
 
 

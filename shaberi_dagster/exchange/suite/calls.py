@@ -18,10 +18,10 @@ from shaberi_dagster.exchange.suite.values import (
     Parser,
     Pattern,
     RaisedError,
-    Reply,
-    Row,
-    Rows,
     Symbol,
+    SymbolicReply,
+    SymbolicRow,
+    SymbolicRows,
     is_known,
 )
 from shaberi_dagster.judges.programs import METHODS
@@ -44,7 +44,7 @@ _CONVERSIONS = {"s": "str", "r": "repr", "a": "ascii"}
 _MOST_ITEMS = 10_000
 
 
-class Calls(Operations, ABC):
+class SuiteCalls(Operations, ABC):
     """Functions and methods that are known here."""
 
     @abstractmethod
@@ -64,7 +64,7 @@ class Calls(Operations, ABC):
         """Return an attribute."""
 
     def _formatted(self, value: Any, form: Any, conversion: str) -> Any:
-        if isinstance(value, (Outside, Reply, Caught, *SIMPLE)) or (conversion in {"", "s"} and form == ""):
+        if isinstance(value, (Outside, SymbolicReply, Caught, *SIMPLE)) or (conversion in {"", "s"} and form == ""):
             if isinstance(value, SIMPLE):
                 if not isinstance(form, str) or re.search(r"\d{4}", form):
                     self.refuse("a format that is not read")
@@ -119,7 +119,7 @@ class Calls(Operations, ABC):
         return self.refuse("a type that is not known here")
 
     def _method(self, owner: Any, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
-        if isinstance(owner, Rows):
+        if isinstance(owner, SymbolicRows):
             return self._of_rows(owner, name, arguments, named)
         if isinstance(owner, Parser):
             return self._of_parser(owner, name, arguments, named)
@@ -223,13 +223,13 @@ class Calls(Operations, ABC):
             return Options(owner.defaults)
         return owner
 
-    def _of_rows(self, owner: Rows, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    def _of_rows(self, owner: SymbolicRows, name: str, arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
         if name == "map":
             position = [Symbol({"input": "index"}, "number")] if named.get("with_indices") else []
             changed = self.call(arguments[0], [owner.row, *position], {})
             if not isinstance(changed, Mapping):
                 self.refuse("a row that is not known here")
-            owner.row = Row({**owner.row, **changed})
+            owner.row = SymbolicRow({**owner.row, **changed})
             return owner
         if name == "filter":
             if owner.selects and not self.truth(self.call(arguments[0], [owner.row], {})):
@@ -239,17 +239,17 @@ class Calls(Operations, ABC):
             old, new = arguments
             if old not in owner.row:
                 self.refuse(f"the column {old} is not known here")
-            owner.row = Row({new if column == old else column: value for column, value in owner.row.items()})
+            owner.row = SymbolicRow({new if column == old else column: value for column, value in owner.row.items()})
             return owner
         if name in {"remove_columns", "drop"}:
             gone = arguments[0] if isinstance(arguments[0], list) else [arguments[0]]
-            owner.row = Row({column: value for column, value in owner.row.items() if column not in gone})
+            owner.row = SymbolicRow({column: value for column, value in owner.row.items() if column not in gone})
             return owner
         if name in {"to_json", "to_pandas", "to_list", "to_csv", "save_to_disk"}:
             owner.written = owner.row
             return Outside("a file")
         if name == "add_column" and isinstance(arguments[1], list) and len(arguments[1]) == 1:
-            owner.row = Row({**owner.row, arguments[0]: arguments[1][0]})
+            owner.row = SymbolicRow({**owner.row, arguments[0]: arguments[1][0]})
             return owner
         if name in {"select", "shuffle"}:
             self.refuse("a part of the rows")
@@ -307,7 +307,7 @@ class Calls(Operations, ABC):
         value = Symbol({"input": f"environment {name}"}, nullable=True)
         return value if default is None else default if self.is_null(value) else value
 
-    def _ask(self, api: str, function: Outside, arguments: Sequence[Any], named: Mapping[str, Any]) -> Reply:
+    def _ask(self, api: str, function: Outside, arguments: Sequence[Any], named: Mapping[str, Any]) -> SymbolicReply:
         if arguments:
             self.refuse("asks with arguments without names")
         self._asked += 1
@@ -332,4 +332,4 @@ class Calls(Operations, ABC):
             ("then",),
         )
         self._api = api
-        return Reply(self._asked)
+        return SymbolicReply(self._asked)

@@ -14,7 +14,7 @@ from copy import deepcopy
 from pathlib import PurePosixPath
 from typing import Any
 
-from shaberi_dagster.exchange.suite.calls import CALLS, Calls
+from shaberi_dagster.exchange.suite.calls import CALLS, SuiteCalls
 from shaberi_dagster.exchange.suite.sources import Sources
 from shaberi_dagster.exchange.suite.trees import Branch, read_program
 from shaberi_dagster.exchange.suite.values import (
@@ -31,11 +31,11 @@ from shaberi_dagster.exchange.suite.values import (
     Pattern,
     RaisedError,
     RefusedError,
-    Reply,
-    Row,
-    Rows,
     Scope,
     Symbol,
+    SymbolicReply,
+    SymbolicRow,
+    SymbolicRows,
     key_of,
     kind_of,
 )
@@ -77,7 +77,7 @@ class _ContinueError(Exception):
     pass
 
 
-class Walk(Calls):
+class SuiteWalk(SuiteCalls):
     """One walk over the sources along a path.
 
     Args:
@@ -557,7 +557,7 @@ class Walk(Calls):
             try:
                 return container[key]
             except (KeyError, IndexError, TypeError) as error:
-                if isinstance(container, Row):
+                if isinstance(container, SymbolicRow):
                     self.refuse(f"the column {key} is not known here")
                 raise RaisedError(type(error).__name__) from error
         if isinstance(container, Outside) and container.path == "os.environ":
@@ -565,9 +565,9 @@ class Walk(Calls):
             if self.is_null(value):
                 raise RaisedError("KeyError")
             return value
-        if isinstance(container, Reply) and isinstance(key, str):
+        if isinstance(container, SymbolicReply) and isinstance(key, str):
             return self.attribute(container, key)
-        if isinstance(container, (Reply, Rows)):
+        if isinstance(container, (SymbolicReply, SymbolicRows)):
             return container
         if isinstance(container, Outside):
             return Outside(f"{container.path}[]")
@@ -592,11 +592,11 @@ class Walk(Calls):
             if name not in owner.values:
                 self.refuse(f"no option {name}")
             return owner.values[name]
-        if isinstance(owner, Reply):
+        if isinstance(owner, SymbolicReply):
             is_text = name in {"content", "text", "output_text"}
             number = owner.number
             return Symbol({"reply": number}, nullable=True) if is_text and not self._holds_parts(name) else owner
-        if isinstance(owner, Rows) and name == "column_names":
+        if isinstance(owner, SymbolicRows) and name == "column_names":
             return list(owner.row)
         if isinstance(owner, Pattern) and name == "pattern":
             return owner.pattern
@@ -670,9 +670,9 @@ class Walk(Calls):
             return list(value)
         if isinstance(value, (set, frozenset)):
             return sorted(value, key=repr)
-        if isinstance(value, Reply):
+        if isinstance(value, SymbolicReply):
             return [value]
-        if isinstance(value, Rows):
+        if isinstance(value, SymbolicRows):
             return [value.row]
         return self.refuse("goes through what a run will find")
 
@@ -757,7 +757,7 @@ class Walk(Calls):
         known = self._sources.requests
         if key not in known:
 
-            def read(walk: Walk) -> Any:
+            def read(walk: SuiteWalk) -> Any:
                 walk.begin_request()
                 # A walk may change lists and dicts; the next one begins with them as they were.
                 return walk.call(walk.module(function.scope.module.path).names[name], [], deepcopy(dict(given)))
@@ -823,7 +823,7 @@ def _are_messages(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, dict) and "role" in item for item in value)
 
 
-Reader = Callable[[Walk], Any]
+Reader = Callable[[SuiteWalk], Any]
 """Reads what is wanted on one walk, and returns its value."""
 
 
@@ -837,7 +837,7 @@ def read_source(sources: Sources, reader: Reader, externals: Callable[[], Mappin
     """
 
     def along(branch: Branch) -> Any:
-        walk = Walk(sources, branch, externals())
+        walk = SuiteWalk(sources, branch, externals())
         return walk.expressed(reader(walk))
 
     return read_program(along, sources.requests)

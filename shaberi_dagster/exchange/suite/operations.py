@@ -15,9 +15,9 @@ from shaberi_dagster.exchange.suite.values import (
     Outside,
     RaisedError,
     RefusedError,
-    Reply,
-    Rows,
     Symbol,
+    SymbolicReply,
+    SymbolicRows,
     is_known,
     key_of,
     kind_of,
@@ -117,7 +117,7 @@ class Operations:
 
     def apply(self, operation: str, *arguments: Any) -> Any:
         """Return the result of an operation, at once where everything is known."""
-        if any(isinstance(argument, (Outside, Reply, Rows)) for argument in arguments):
+        if any(isinstance(argument, (Outside, SymbolicReply, SymbolicRows)) for argument in arguments):
             return Outside("a value from outside")
         if all(map(is_known, arguments)):
             try:
@@ -226,7 +226,7 @@ class Operations:
 
     def text(self, parts: Sequence[Any]) -> Any:
         """Join parts to a text."""
-        if any(isinstance(part, (Outside, Reply, Caught)) for part in parts):
+        if any(isinstance(part, (Outside, SymbolicReply, Caught)) for part in parts):
             return Outside("a text with something from outside")
         joined: list[Any] = []
         for part in parts:

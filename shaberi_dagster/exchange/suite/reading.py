@@ -6,9 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from shaberi_dagster.exchange.suite.evaluate import Reader, Walk, read_source
+from shaberi_dagster.exchange.suite.evaluate import Reader, SuiteWalk, read_source
 from shaberi_dagster.exchange.suite.sources import Sources
-from shaberi_dagster.exchange.suite.values import Closure, External, Outside, RefusedError, Row, Rows, Symbol
+from shaberi_dagster.exchange.suite.values import (
+    Closure,
+    External,
+    Outside,
+    RefusedError,
+    Symbol,
+    SymbolicRow,
+    SymbolicRows,
+)
 from shaberi_dagster.judges.programs import SuiteError, nodes, run
 
 _NAMES = {"tengu": "tengu", "elyza": "elyza", "mt-bench": "mt_bench", "mt_bench": "mt_bench", "rakuda": "rakuda"}
@@ -137,15 +145,15 @@ class _Places:
         selection = self._selection(dataset, benchmark)
         return ReadBenchmark(dataset, self._judge(dataset, benchmark), _left_out(selection))
 
-    def _entry(self, walk: Walk, dataset: str) -> Mapping[str, Any]:
+    def _entry(self, walk: SuiteWalk, dataset: str) -> Mapping[str, Any]:
         entry: Mapping[str, Any] = walk.named(self.table_file, self.table_name)[dataset]
         return entry
 
-    def _row(self, walk: Walk, dataset: str, benchmark: str) -> Row:
+    def _row(self, walk: SuiteWalk, dataset: str, benchmark: str) -> SymbolicRow:
         """Return a row as its publisher has it."""
         column = self._entry(walk, dataset).get(_COLUMN) or _QUESTION
         nullable = {"reference", "criteria", "category", "upstream_id"}
-        return Row(
+        return SymbolicRow(
             {column: Symbol({"input": "question"})}
             | {
                 name: Symbol({"input": of_ours}, "any" if of_ours == "upstream_id" else "text", of_ours in nullable)
@@ -161,15 +169,15 @@ class _Places:
             if any(isinstance(node, ast.Attribute) and node.attr in {"sub", "split"} for node in self._nodes(path)):
                 return {"refused": refused}
 
-        def read(walk: Walk) -> Any:
+        def read(walk: SuiteWalk) -> Any:
             entry, row = self._entry(walk, dataset), self._row(walk, dataset, benchmark)
             column = entry.get(_COLUMN) or _QUESTION
-            row = Row({_QUESTION if name == column else name: value for name, value in row.items()})
+            row = SymbolicRow({_QUESTION if name == column else name: value for name, value in row.items()})
             row[_ANSWER] = Symbol({"input": "answer"}, nullable=True)
             if place is None:
                 result = walk.call(entry[_EVALUATOR], [row, _MODEL], {})
                 return {"score": result["score"] if isinstance(result, Mapping) else result, "stored": row[_ANSWER]}
-            rows[0] = Rows(row)
+            rows[0] = SymbolicRows(row)
             function = walk.named(*place)
             walk.call(function, [], _arguments(function, dataset))
             done = rows[0].written or rows[0].row
@@ -177,7 +185,7 @@ class _Places:
                 walk.refuse("no score is written")
             return {"score": done["score"], "stored": done[_ANSWER]}
 
-        rows: list[Rows] = [Rows(Row())]
+        rows: list[SymbolicRows] = [SymbolicRows(SymbolicRow())]
         return self._program(read, rows)
 
     def _selection(self, dataset: str, benchmark: str) -> dict[str, Any]:
@@ -186,13 +194,13 @@ class _Places:
         if place is None:
             return {"return": None}
 
-        def read(walk: Walk) -> Any:
+        def read(walk: SuiteWalk) -> Any:
             row = self._row(walk, dataset, benchmark)
-            rows[0] = Rows(row, selects=True)
+            rows[0] = SymbolicRows(row, selects=True)
             function = walk.named(*place)
             walk.call(function, [], _arguments(function, dataset))
 
-        rows: list[Rows] = [Rows(Row())]
+        rows: list[SymbolicRows] = [SymbolicRows(SymbolicRow())]
         return self._program(read, rows)
 
     def answers(self) -> dict[str, Any]:
@@ -206,7 +214,7 @@ class _Places:
         except RefusedError as error:
             return {"refused": str(error)}
 
-        def read(walk: Walk) -> Any:
+        def read(walk: SuiteWalk) -> Any:
             if command:
                 walk.run_command(command)
             question = Symbol({"input": "question"})
@@ -214,13 +222,13 @@ class _Places:
                 function = walk.call(walk.named(*answerer), [_MODEL], {})
                 return {"stored": walk.call(function, [question, _MODEL], {})}
             assert mapper is not None  # noqa: S101  (one of them is there)
-            answered = Rows(Row({_QUESTION: question}))
+            answered = SymbolicRows(SymbolicRow({_QUESTION: question}))
             walk.call(walk.named(*mapper), [answered, _MODEL, 1], {})
             return {"stored": answered.row[_ANSWER]}
 
-        return self._program(read, [Rows(Row())])
+        return self._program(read, [SymbolicRows(SymbolicRow())])
 
-    def _program(self, read: Reader, rows: list[Rows]) -> dict[str, Any]:
+    def _program(self, read: Reader, rows: list[SymbolicRows]) -> dict[str, Any]:
         def externals() -> Mapping[str, External]:
             return {**dict.fromkeys(_LOADERS, lambda *_, **__: rows[0]), "textwrap.dedent": _dedent}
 

@@ -119,7 +119,7 @@ class Outside:
 
 
 @dataclass(frozen=True)
-class Reply:
+class SymbolicReply:
     """A part of what a model replied; every text in it is the reply's."""
 
     number: int
@@ -161,12 +161,12 @@ class Options:
     values: Mapping[str, Any]
 
 
-class Row(dict[str, Any]):
+class SymbolicRow(dict[str, Any]):
     """A row by its columns."""
 
 
 @dataclass
-class Rows:
+class SymbolicRows:
     """The rows of a data set, seen as any one of them.
 
     Attributes:
@@ -175,9 +175,9 @@ class Rows:
         written: The row as it was when it was written to a file.
     """
 
-    row: Row
+    row: SymbolicRow
     selects: bool = False
-    written: Row | None = None
+    written: SymbolicRow | None = None
 
 
 External = Callable[..., Any]

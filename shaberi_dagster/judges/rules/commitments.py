@@ -22,7 +22,7 @@ from typing import ClassVar
 from shaberi_dagster.judges.rules.base import GradedQuestion, Grader, Verdict
 from shaberi_dagster.judges.rules.forms import Form, Role, forms_of
 from shaberi_dagster.judges.rules.patterns import patterns
-from shaberi_dagster.judges.rules.text import Reply, readable, squeezed
+from shaberi_dagster.judges.rules.text import ReadableReply, readable, squeezed
 from shaberi_dagster.judges.rules.words import MOST_SPARE, asked_clause, repeats, stems, without_commands
 
 _PATTERNS = patterns("commitments")
@@ -161,7 +161,7 @@ class _Reading:
     def _stored(self, found: "_Found") -> Commitment:
         return Commitment(found.said, found.form, self._reply.span(found.start, found.end))
 
-    def _without_inventions(self, reply: Reply) -> Reply:
+    def _without_inventions(self, reply: ReadableReply) -> ReadableReply:
         """Return the reply up to the next question, which models go on to invent."""
         for form in self._forms[Role.CUT]:
             for found in form.compiled.finditer(reply.text):

@@ -32,7 +32,7 @@ _MARKUP = (
 )  # fmt: skip
 
 
-class Reply:
+class ReadableReply:
     """A text whose characters know where they stood in the reply.
 
     Args:
@@ -44,7 +44,7 @@ class Reply:
         self.text = text
         self._places = list(range(len(text))) if places is None else places
 
-    def replace(self, pattern: re.Pattern[str], by: str | Callable[[re.Match[str]], str]) -> "Reply":
+    def replace(self, pattern: re.Pattern[str], by: str | Callable[[re.Match[str]], str]) -> "ReadableReply":
         """Return the reply with each match replaced; what is put there stands where the match stood."""
         text, places, at = [], [], 0
         for found in pattern.finditer(self.text):
@@ -54,12 +54,12 @@ class Reply:
             spread = (*(min(number, last) for number in range(len(new) - 1)), last) if new else ()
             places += self._places[at : found.start()] + [self._places[found.start() + number] for number in spread]
             at = found.end()
-        return Reply("".join((*text, self.text[at:])), places + self._places[at:]) if text else self
+        return ReadableReply("".join((*text, self.text[at:])), places + self._places[at:]) if text else self
 
-    def keep(self, parts: Iterable[tuple[int, int]]) -> "Reply":
+    def keep(self, parts: Iterable[tuple[int, int]]) -> "ReadableReply":
         """Return the reply with nothing but some of its parts."""
         kept = [slice(*part) for part in parts]
-        return Reply(
+        return ReadableReply(
             "".join(self.text[part] for part in kept), [place for part in kept for place in self._places[part]]
         )
 
@@ -75,10 +75,10 @@ class Reply:
         return (self._places[start], self._places[end - 1] + 1) if start < end else (0, 0)
 
 
-def readable(answer: str) -> Reply:
+def readable(answer: str) -> ReadableReply:
     """Return a reply's last `MAX_CHARACTERS` in narrow characters, without thinking, code and layout."""
     beginning = max(len(answer) - MAX_CHARACTERS, 0)
-    reply = Reply(answer[beginning:].translate(_FULL_WIDTH), list(range(beginning, len(answer))))
+    reply = ReadableReply(answer[beginning:].translate(_FULL_WIDTH), list(range(beginning, len(answer))))
     for pattern in (_THOUGHT, _CODE):
         reply = reply.replace(pattern, "")
     reply = reply.replace(_RAISED, lambda found: f"{'^' if found[1].lower() == 'sup' else '_'}{{{found[2]}}}")

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from shaberi_dagster.exchange.suite.writing import adopt
-from shaberi_dagster.judges.programs import Asked, SuiteError, run
+from shaberi_dagster.judges.programs import ProgramCall, SuiteError, run
 from shaberi_dagster.judges.sets import AdoptedSet
 
 pytestmark = pytest.mark.corpus
@@ -59,9 +59,11 @@ def inputs(line: dict[str, Any], **others: Any) -> dict[str, Any]:
     return {"position": 1, "index": 0, **fields, **named, **others}
 
 
-def followed(program: Any, values: dict[str, Any], replies: list[str | None]) -> tuple[list[Asked], Any, str | None]:
+def followed(
+    program: Any, values: dict[str, Any], replies: list[str | None]
+) -> tuple[list[ProgramCall], Any, str | None]:
     """The calls of a program, its value, and the class of the error that ends it."""
-    made: list[Asked] = []
+    made: list[ProgramCall] = []
     walk = run(program, values)
     try:
         asked = next(walk)
@@ -74,7 +76,7 @@ def followed(program: Any, values: dict[str, Any], replies: list[str | None]) ->
         return made, None, str(error)
 
 
-def sent(asked: Asked) -> dict[str, Any]:
+def sent(asked: ProgramCall) -> dict[str, Any]:
     return {"api": asked.api, "model": asked.model, **asked.parameters}
 
 
