@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from statistics import fmean
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -132,15 +132,31 @@ def prepare(request: LinkRequest, workspace: Workspace) -> Link:
     source = _source(request, runs)
     specs = [spec for spec, tree in runs if tree == source]
     seed = int(sha256_json([request.judge, request.preset])[:12], 16) if request.seed is None else request.seed
+    generation = _generation_of_imported(request, source, workspace.lake)
     chosen = _chosen(request, specs, seed)
     benchmarks = _benchmarks(request, chosen)
     planned = [plan_run(request.run_request(spec.model, spec.run_tag, benchmarks), workspace) for spec in chosen]
     scored = _scored(chosen, benchmarks, request.judge, workspace.lake)
     sample = sampled(scored.filter(is_in_force=True), request.questions, benchmarks, seed)
     parts = tuple(_part(spec, request, sample, workspace.lake) for spec in planned)
-    with connect(workspace.lake) as catalog:
+    return Link(request, source, parts, sample, _repeated(scored), seed, generation)
+
+
+def _generation_of_imported(request: LinkRequest, source: str, lake: Lake) -> str | None:
+    """Return the generation of the prompts of the imported scores; None is unknown.
+
+    Raises:
+        ConfigurationError: That of the new ones is known, and is another.
+    """
+    with connect(lake) as catalog:
         (known,) = fetch(catalog, "prompt_generation", judge=request.judge, source=source)
-    return Link(request, source, parts, sample, _repeated(scored), seed, known["prompt_generation"])
+    old, new = known["prompt_generation"], generation_of(request.preset)
+    if old and new and old != new:
+        raise ConfigurationError(
+            f"the prompts of {request.preset} are of generation {new}, and those of the imported scores of "
+            f"{request.judge} of {old}: no link could be granted; adopt a commit with {old} (docs/legacy.md)"
+        )
+    return cast("str | None", old)
 
 
 def generation_of(preset: str) -> str | None:
@@ -432,9 +448,7 @@ def _why_refused(link: Link, found: Offset | None, n_scored: int, n_answers: int
     """Say why a link is not granted, and what it would take; None where it is."""
     if found is None or found.interval is None or n_scored < (1 - _MOST_MISSING) * n_answers:
         return f"{n_answers - n_scored:,} of {n_answers:,} answers have no new score: the same command tries them again"
-    margin, interval, generation = link.request.margin, found.interval, generation_of(link.request.preset)
-    if generation and link.generation and generation != link.generation:
-        return f"the prompts are of generation {generation}, and those of the imported scores of {link.generation}"
+    margin, interval = link.request.margin, found.interval
     if found.is_granted(margin):
         return None
     where = f"the offset's interval {interval.lower:+.2f} to {interval.upper:+.2f}"

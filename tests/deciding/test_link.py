@@ -146,16 +146,15 @@ def test_scores_that_were_imported_twice_are_the_judges_own_rounds(mock, tree, t
     assert rows["tengu"]["repeat_spread"] == pytest.approx(0.2**0.5)
 
 
-def test_prompts_of_another_generation_are_never_linked(mock, tree, monkeypatch):
-    mock.options.script = judging_again(share_changed=0.1)
+def test_prompts_of_another_generation_are_refused_before_anything_is_paid_for(mock, tree, tmp_path, monkeypatch):
+    imported(tree, tmp_path, judge="gpt-4.1-2025-04-14", source="fork")
     monkeypatch.setattr(linking, "generation_of", lambda _: "J3")
-    link = replace(prepare(request(mock, models=MODELS, questions=54), tree), generation="J2")
-    measure(link, tree)
+    before = mock.stats()["requests"]
 
-    overall = tree.lake.read("links").filter(benchmark="overall").row(0, named=True)
+    with pytest.raises(ConfigurationError, match=r"generation J3, and those .* of J2: no link could be granted"):
+        prepare(request(mock, judge="gpt-4.1-2025-04-14", models=MODELS), tree)
 
-    assert (overall["prompt_generation"], overall["new_generation"], overall["granted"]) == ("J2", "J3", False)
-    assert overall["reason"] == "the prompts are of generation J3, and those of the imported scores of J2"
+    assert mock.stats()["requests"] == before
 
 
 def test_two_prompt_sets_have_links_of_their_own(mock, tree):
