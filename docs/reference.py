@@ -169,6 +169,9 @@ def environment() -> dict[str, str]:
 def _endpoint_variables() -> Iterator[tuple[str, str]]:
     for name, entry in ENDPOINTS.items():
         place = f"{name} ({entry.base_url})" if entry.base_url else "any other endpoint that needs one"
+        if entry.base_url_variable:
+            place = f"{name}, whose address is in `{entry.base_url_variable}`"
+            yield entry.base_url_variable, f"What the address of {name} begins with"
         if entry.api_key:
             yield entry.api_key, f"API key of {place}"
         for header, variable in entry.headers.items():

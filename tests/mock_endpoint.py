@@ -112,6 +112,7 @@ class MockEndpoint:
         """The routes."""
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/openai/v1/chat/completions", self._chat)  # Azure's path
         app.router.add_post("/v1/messages", self._other_form)
         app.router.add_post("/v1/responses", self._other_form)
         app.router.add_get("/v1/models", self._models)

@@ -17,7 +17,8 @@ class Case:
 
     Attributes:
         question: What was asked.
-        answer: The row of the answer, a sample or a consensus: `status`, `answer`, `answer_state` are looked at.
+        answer: The row of the answer, a sample or a consensus: `status`, `answer`, `answer_state` and, by rules,
+            `truncated` are looked at.
         request: The first call; None when none is needed.
         calls: How many calls it takes.
         finding: What the judge found out before any call.

@@ -16,7 +16,7 @@ from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.judges.base import Case, Judge
 from shaberi_dagster.judges.own import own_prompts
 from shaberi_dagster.judges.rules.base import GradedQuestion, Grader, Verdict
-from shaberi_dagster.judges.rules.commitments import AnswerKind
+from shaberi_dagster.judges.rules.commitments import WORKS, AnswerKind
 from shaberi_dagster.judges.rules.forms import added_forms_sha256
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec
@@ -97,6 +97,8 @@ class RuleJudge(Judge):
     def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
         """Grade an answer by the rule, and prepare the model's call if the rule abstains."""
         verdict = _graded(self._rule, answer["answer"], graded_question(question))
+        if answer.get("truncated") and verdict.form in WORKS:
+            verdict = Verdict(None, None, "the token limit cut the answer off before it was concluded")
         if self._model is None or verdict.correct is not None:
             return Case(question, answer, None, CallRange(0, 0), verdict)
         return Case(question, answer, self.request_for(question, answer["answer"]), CallRange(1, 1), verdict)

@@ -4,6 +4,7 @@ Each is a YAML file: ours are in `known_endpoints/`, others in plugin folders, w
 by the user wins: it is the entry with that address, else `custom`.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -38,6 +39,7 @@ _EMBEDDED = "embedded"
 _OWN = (
     *(_EMBEDDED, "openai", "gemini", "anthropic", "openai_responses", "openrouter", "vllm", "ollama", CUSTOM),
     *("xai", "deepseek", "mistral", "perplexity", "together", "groq", "fireworks", "sglang", "llama_cpp", "lm_studio"),
+    "azure",
 )
 
 
@@ -79,6 +81,7 @@ class _Entry(Frozen):
 
     Attributes:
         base_url: Address up to what stands for `/v1`; `embedded:` is the in-process server.
+        base_url_variable: Environment variable with what the base URL begins with, where each user has an own address.
         provider: The form of its calls.
         api_key: Environment variable with the key.
         key_required: Whether a call without the key is refused.
@@ -95,6 +98,7 @@ class _Entry(Frozen):
     """
 
     base_url: str | None = None
+    base_url_variable: str | None = None
     provider: str = DEFAULT_PROVIDER
     api_key: str | None = None
     key_required: bool = True
@@ -109,12 +113,22 @@ class _Entry(Frozen):
     unverified: bool = False
     loaded: str | None = None
 
+    @property
+    def is_somewhere(self) -> bool:
+        """True if it has an address, or would have with its environment variable."""
+        return bool(self.base_url or self.base_url_variable)
+
     def serves(self, model: str) -> bool:
         return _matches(model, self.models) and not _matches(model, self.not_models)
 
 
 def _read(file: PluginFile) -> _Entry:
     entry = read_yaml(file, _Entry.model_validate)
+    if entry.base_url_variable:
+        begin = os.environ.get(entry.base_url_variable, "").strip().rstrip("/")
+        entry = entry.model_copy(update={"base_url": _checked_url(f"{begin}{entry.base_url or ''}") if begin else None})
+        if not begin:
+            return entry
     if file.is_own:
         return entry
     if entry.api_key and not VARIABLE.fullmatch(entry.api_key):
@@ -166,7 +180,10 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
             )
         if name == _EMBEDDED:
             check_embedded_model(model)
-        base_url = ENDPOINTS.use(name).base_url or ""
+        entry = ENDPOINTS.use(name)
+        if entry.base_url is None and entry.base_url_variable:
+            raise ConfigurationError(f"set {entry.base_url_variable} to the address of your {name} resource")
+        base_url = entry.base_url or ""
     else:
         base_url = _checked_url(base_url)
         name = endpoint_name(base_url)
@@ -181,7 +198,7 @@ def loaded_url(base_url: str) -> str | None:
 
 def _prefixes() -> dict[str, str]:
     """Map the names that can stand before a model's to their endpoints."""
-    named = [(name, entry.also) for name, entry in _in_order() if entry.base_url and name != _EMBEDDED]
+    named = [(name, entry.also) for name, entry in _in_order() if entry.is_somewhere and name != _EMBEDDED]
     return {other: name for name, also in named for other in also} | {name: name for name, _ in named}
 
 

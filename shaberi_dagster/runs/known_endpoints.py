@@ -54,14 +54,16 @@ def known_endpoints(
         KnownEndpoint(
             name=name,
             form=entry.provider,
-            base_url=entry.base_url,
+            base_url=entry.base_url or f"{entry.base_url_variable} is not set",
             models=entry.models,
-            key=_key(entry.api_key, entry.base_url, environment),
+            key=_key(entry.api_key, entry.base_url or "", environment),
             parameters=_parameters(entry),
-            tried=_tried(calls.get(entry.base_url, 0), checks.get(entry.base_url), unverified=entry.unverified),
+            tried=_tried(
+                calls.get(entry.base_url or "", 0), checks.get(entry.base_url or ""), unverified=entry.unverified
+            ),
         )
         for name, entry in sorted(ENDPOINTS.items())
-        if entry.base_url
+        if entry.is_somewhere
     ]
 
 

@@ -374,7 +374,7 @@ class Judgements(RowStage[JudgementItem]):
         return stored.filter(counts).select(*columns[:-1], judge_round=pl.lit(0, dtype=pl.Int64))
 
     def _answers(self) -> Iterator[dict[str, Any]]:
-        for block in judged_texts.blocks(self.rows, self.keys, (*_SLIM, "question_set", "answer")):
+        for block in judged_texts.blocks(self.rows, self.keys, (*_SLIM, "question_set", "answer", "truncated")):
             for row in block.iter_rows(named=True):
                 if row["question_id"] in self.plan.benchmarks[row["benchmark"]].questions:
                     yield row

@@ -13,7 +13,7 @@ from shaberi_dagster.llm.endpoints import ENDPOINTS, loaded_url, request_body, r
 from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.types import Message, Sampling
-from tests.commands import run
+from tests.commands import run, run_anew
 from tests.mock_endpoint import completion, running_mock
 
 pytestmark = pytest.mark.integration
@@ -33,7 +33,7 @@ def test_a_name_may_stand_before_any_model_of_an_endpoint() -> None:
 
 
 def test_what_is_given_by_its_address_goes_where_it_always_went() -> None:
-    of_name_only = [entry for entry in ENDPOINTS.values() if entry.by_name_only]
+    of_name_only = [entry for entry in ENDPOINTS.values() if entry.by_name_only and entry.base_url]
     assert {resolve_endpoint("m", entry.base_url).name for entry in of_name_only} == {"custom", "openai"}
 
 
@@ -173,3 +173,25 @@ def test_a_sweep_over_models_finds_the_one_that_is_not_there_before_it_begins() 
 
     assert swept.code == 2
     assert "second" in swept.complaint
+
+
+def test_azure_is_asked_at_the_address_of_ones_own_resource(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {}
+
+    def reply(body: dict[str, Any], _: int) -> str:
+        asked.update(body)
+        return "OK."
+
+    with running_mock(script=reply) as mock:
+        key = {"SHABERI_WAREHOUSE": tmp_path, "AZURE_OPENAI_API_KEY": "azure-secret"}
+        without = run_anew("shaberi", "endpoints", "check", "azure:gpt-5-of-ours", environment=key)
+        there = {**key, "AZURE_OPENAI_ENDPOINT": mock.base_url.removesuffix("/v1")}
+        checked = run_anew("shaberi", "endpoints", "check", "azure:gpt-5-of-ours", environment=there)
+
+    assert (without.code, without.err) == (
+        2,
+        "error: set AZURE_OPENAI_ENDPOINT to the address of your azure resource\n",
+    )
+    assert checked.code == 0, checked.err
+    assert asked["model"] == "gpt-5-of-ours"
+    assert "max_completion_tokens" in asked

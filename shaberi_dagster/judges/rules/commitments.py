@@ -37,8 +37,9 @@ _AFTER_A_MARKER = (Role.FOLLOWS, Role.EXPLAINS)
 _SPARE_WORDS = 2
 _SPARE = 3
 _MOST_REMARKS = 3
+WORKS = ("last_line", "last_equation", "worked", "stated", "unannounced")
+"""Forms of answers that no word announces or concludes: the end of a work, if it is complete."""
 _STATEMENTS = ("restated", "emphasised", "drawn", "computed", "stated", "last_equation", "worked")
-_WORKS = ("last_line", "last_equation", "worked", "stated", "unannounced")
 _WELL_WORKED = 5
 _CONTEXT = 8
 _WORKED = 2
@@ -301,7 +302,7 @@ class _Reading:
     def _goes_on(self, found: "_Found") -> bool:
         """Return whether the reply ends with a heading, or a work that no word concludes leaves something to do."""
         return self._ends_with_a_heading() or (
-            found.form in _WORKS and not self._kind.is_complete(found.said or "", self._text[: found.end], self._item)
+            found.form in WORKS and not self._kind.is_complete(found.said or "", self._text[: found.end], self._item)
         )
 
     def _ends_with_a_heading(self) -> bool:
