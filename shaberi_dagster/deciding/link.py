@@ -206,16 +206,17 @@ def _chosen(request: LinkRequest, specs: Sequence[RunSpec], seed: int) -> list[R
         if wanted <= set(_judged(spec, request.judge)):
             by_model.setdefault(spec.model, spec)
     names = list(dict.fromkeys(request.models or ()))
+    most = max((len(_judged(spec, request.judge)) for spec in by_model.values()), default=0)
     if names:
         check_known("model", names, by_model, where="--models")
     else:
-        most = max((len(_judged(spec, request.judge)) for spec in by_model.values()), default=0)
-        whole = sorted(name for name, spec in by_model.items() if len(_judged(spec, request.judge)) == most)
+        whole = sorted(name for name, spec in by_model.items() if wanted or len(_judged(spec, request.judge)) == most)
         names = np.random.default_rng(seed).permutation(whole)[:_MODELS].tolist()
     if len(names) < FEWEST_MODELS:
+        judged = f"there that {request.judge} has judged on {', '.join(sorted(wanted)) or f'all {most} benchmarks'}"
         raise ConfigurationError(
             f"a link takes stored answers of {FEWEST_MODELS} or more models, and {len(names)} are "
-            + ("named" if request.models else f"there that {request.judge} has judged")
+            + ("named" if request.models else f"{judged}: name fewer benchmarks (--benchmark), or models (--models)")
         )
     return [by_model[name] for name in names]
 
