@@ -298,7 +298,7 @@ def less(score: float | None, other: float | None) -> float | None:
 
 def is_apart(difference: float, of_means: float) -> bool:
     """Return whether a paired difference is not that of two means, by more than the rounding of what is shown."""
-    return abs(difference - of_means) > _ROUNDING
+    return abs(difference - of_means) > _ROUNDING and f"{difference:.2f}" != f"{of_means:.2f}"
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:
