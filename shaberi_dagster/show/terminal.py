@@ -66,24 +66,27 @@ def _with_room(columns: Sequence[Column], width: int) -> tuple[Sequence[Column],
     if sum(map(_width, columns)) + 2 * (len(columns) - 1) <= width:
         return columns, []
     columns = [column for column in columns if not column.optional]
-    notes, without = [], []
+    without: list[str] = []
     if _fewest(columns) > width:
         columns = [column if column.left else replace(column, title=_broken(column)) for column in columns]
-    if sum(map(_width, columns)) + len(columns) - 1 > width:  # something would be cut or folded
-        columns, equal = _without_equal(columns)
-        notes = [f"In each line: {', '.join(equal)}."] if equal else []
+    columns, equal = _without_equal(columns, width)
+    notes = [f"In each line: {', '.join(equal)}."] if equal else []
     while _fewest(columns) > width and (spare := next((column for column in columns if column.spare), None)):
         columns = [column for column in columns if column is not spare]
         without.append(_named(spare))
     return columns, [*notes, *([f"Not shown for want of room: {', '.join(without)}."] if without else [])]
 
 
-def _without_equal(columns: Sequence[Column]) -> tuple[Sequence[Column], list[str]]:
-    """The columns whose cells differ, and each other one as its title and value; of a single line all differ."""
-    rest = [column for column in columns if len(column.cells) < _FEWEST_LINES or len(set(column.cells)) > 1]
-    equal = [column for column in columns if column not in rest and column.left is not True]
-    said = [f"{_named(column)} {' '.join(lines_of(column.cells[0]))}" for column in equal]
-    return [column for column in columns if column not in equal], said
+def _without_equal(columns: Sequence[Column], width: int = 0) -> tuple[Sequence[Column], list[str]]:
+    """The columns, and as title and value those of equal cells that are left out until the others fit uncut."""
+    shown, said = list(columns), []
+    for column in columns:
+        if sum(map(_width, shown)) + len(shown) - 1 <= width:
+            break
+        if len(column.cells) >= _FEWEST_LINES and len(set(column.cells)) == 1 and column.left is not True:
+            shown = [other for other in shown if other is not column]
+            said.append(f"{_named(column)} {' '.join(lines_of(column.cells[0]))}")
+    return shown, said
 
 
 def _named(column: Column) -> str:
