@@ -282,7 +282,7 @@ class Evaluation:
         return sum(answers_missing(spec, self._benchmarks, self._workspace) for spec in self._specs)
 
     def _other_models(self) -> list[RunSpec]:
-        """Of each model but the first one's the first run that lacks answers."""
+        """Return the first run that lacks answers of each model but the first."""
         first: dict[str, RunSpec] = {}
         for spec in self._specs:
             if spec.model != self.spec.model and answers_missing(spec, self._benchmarks, self._workspace):

@@ -157,7 +157,7 @@ class _Reading:
             return None
         before = max((place for place in taken_back if place <= last.start), default=-1)
         in_force = [found.said for found in announced if found.said is not None and found.start >= before]
-        return self._stored(last) if all(self._kind.same(said, last.said) for said in in_force) else None
+        return self._stored(last) if all(self._kind.same(answer, last.said) for answer in in_force) else None
 
     def _stored(self, found: "_Found") -> Commitment:
         return Commitment(found.said, found.form, self._reply.span(found.start, found.end))
@@ -702,8 +702,8 @@ class _Found:
 
 def _innermost(announced: Iterable[_Found]) -> list[_Found]:
     """Return in their order; one that is not understood is left out if one that is stands in its passage."""
-    found = sorted(announced, key=lambda one: (one.end, one.start))
-    understood = [one for one in found if one.said is not None]
+    found = sorted(announced, key=lambda commitment: (commitment.end, commitment.start))
+    understood = [commitment for commitment in found if commitment.said is not None]
     return [
         outer
         for outer in found

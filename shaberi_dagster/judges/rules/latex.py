@@ -13,6 +13,12 @@ from typing import Any
 
 from shaberi_dagster.judges.rules.numbers import RELATIVE_TOLERANCE, SHARES, parse_exact
 from shaberi_dagster.judges.rules.text import squeezed
+from shaberi_dagster.util.lazy import lazy
+
+# A second of start-up that only mathematical answers need.
+sympy = lazy("sympy")
+latex2sympy2_extended = lazy("latex2sympy2_extended")
+latex2sympy2 = lazy("latex2sympy2_extended.latex2sympy2")
 
 DIGITS = 12
 """Significant digits in which two values have to agree."""
@@ -277,16 +283,12 @@ def _values(text: str) -> list[Any] | None:
     """Return the values of an expression where its symbols have fixed values; None if it cannot be read."""
     if _HEAVY.search(text) or _power(text) > _MAX_POWER or _is_tower(text) or _depth(text) > _MAX_DEPTH:
         return None
-    import sympy  # noqa: PLC0415  (a second of start-up that only mathematical answers need)
-    from latex2sympy2_extended import NormalizationConfig, latex2sympy  # noqa: PLC0415
-    from latex2sympy2_extended.latex2sympy2 import ConversionConfig  # noqa: PLC0415
-
     try:
-        expression = latex2sympy(
+        expression = latex2sympy2_extended.latex2sympy(
             text,
             is_real=False,
-            normalization_config=NormalizationConfig(malformed_operators=True),
-            conversion_config=ConversionConfig(lowercase_symbols=False),
+            normalization_config=latex2sympy2_extended.NormalizationConfig(malformed_operators=True),
+            conversion_config=latex2sympy2.ConversionConfig(lowercase_symbols=False),
         )
         values = []
         for point in _POINTS:
@@ -305,8 +307,6 @@ def _values(text: str) -> list[Any] | None:
 
 def _at(name: str, point: int) -> Any:
     """Return the value of a symbol at one of the fixed points; `i` and `e` are the constants."""
-    import sympy  # noqa: PLC0415
-
     if name in ("i", "e"):
         return sympy.I if name == "i" else sympy.E
     digest = hashlib.sha256(f"{name}/{point}".encode()).digest()

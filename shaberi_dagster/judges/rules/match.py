@@ -75,7 +75,7 @@ class MatchGrader(AnswerKind):
         if (
             verdict.correct is None
             and _PATTERNS.declines.search(readable(answer).text)
-            and not any(one in said for one in _wanted(item))
+            and not any(wanted in said for wanted in _wanted(item))
         ):
             return Verdict(False, None, "declines to answer")
         return verdict

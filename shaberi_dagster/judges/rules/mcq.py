@@ -55,7 +55,9 @@ class ChoiceGrader(AnswerKind):
         said = _words(sentence)
         inside = {letter for letter, text in options.items() if _within(text, said)}
         inside = {
-            one for one in inside if not any(_within(options[one], options[other]) and one != other for other in inside)
+            letter
+            for letter in inside
+            if not any(_within(options[letter], options[other]) and letter != other for other in inside)
         }
         if len(inside) != 1 or {
             (found[1] or found[2]).upper() for found in _PATTERNS.standing.finditer(sentence)

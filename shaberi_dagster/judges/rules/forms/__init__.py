@@ -16,7 +16,7 @@ _NAMED_PART = re.compile(r"\{([a-z_]{2,})\}")
 
 
 class Role(StrEnum):
-    """What a form says about the text that it matches; `docs/design/grading.md` shows each in a sentence."""
+    """Meaning of the text that a form matches; `docs/design/grading.md` shows each in a sentence."""
 
     CUT = "cut"
     WHOLE = "whole"
