@@ -1,14 +1,22 @@
 """A workspace with what stands above the stages: the upgrade of older lakes, and the results beside the lake."""
 
+from typing import TYPE_CHECKING
+
 from shaberi_dagster.exchange.publishing import begin, changed
 from shaberi_dagster.exchange.results.results_tree import is_exported
-from shaberi_dagster.exchange.trees.importing import regroup_imports
 from shaberi_dagster.lake.store import Lake, Step
 from shaberi_dagster.lake.upgrades import bring_up_to_date
 from shaberi_dagster.runs.former_hashes import record_former_configs
 from shaberi_dagster.runs.prompts_used import record_known_prompts
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.imported import fill_scores
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # only older lakes need them
+    from shaberi_dagster.exchange.trees import importing
+    from shaberi_dagster.stages import imported
+else:
+    importing = lazy("shaberi_dagster.exchange.trees.importing")
+    imported = lazy("shaberi_dagster.stages.imported")
 
 
 class Installation(Workspace):
@@ -19,8 +27,8 @@ class Installation(Workspace):
         steps: dict[int, Step] = {
             1: lambda older: record_known_prompts(older, self.prompts),
             2: record_former_configs,
-            3: lambda older: regroup_imports(self.with_lake(older)),
-            4: lambda older: fill_scores(self.with_lake(older)),
+            3: lambda older: importing.regroup_imports(self.with_lake(older)),
+            4: lambda older: imported.fill_scores(self.with_lake(older)),
         }
         for number in bring_up_to_date(lake.folder, steps):
             self.reporter.note(f"the lake in {lake.folder} now has format {number}")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -16,7 +16,6 @@ from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.judges.base import Case, Judge
 from shaberi_dagster.judges.own import own_prompts
 from shaberi_dagster.judges.rules.base import GradedQuestion, Grader, Verdict
-from shaberi_dagster.judges.rules.commitments import WORKS, AnswerKind
 from shaberi_dagster.judges.rules.forms import added_forms_sha256
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.spec import JudgeSpec
@@ -27,6 +26,12 @@ from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
 from shaberi_dagster.util.identity import sha256_json
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # its patterns cost start-up time, and few runs have rules
+    from shaberi_dagster.judges.rules import commitments
+else:
+    commitments = lazy("shaberi_dagster.judges.rules.commitments")
 
 _MAX_TOKENS = 1024
 _JSON = json.JSONDecoder(strict=False, object_pairs_hook=list)  # finds the end of an object; orjson does not
@@ -97,7 +102,7 @@ class RuleJudge(Judge):
     def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
         """Grade an answer by the rule, and prepare the model's call if the rule abstains."""
         verdict = _graded(self._rule, answer["answer"], graded_question(question))
-        if answer.get("truncated") and verdict.form in WORKS:
+        if answer.get("truncated") and verdict.form in commitments.WORKS:
             verdict = Verdict(None, None, "the token limit cut the answer off before it was concluded")
         if self._model is None or verdict.correct is not None:
             return Case(question, answer, None, CallRange(0, 0), verdict)
@@ -171,7 +176,7 @@ def former_config_hashes_of(rule: Grader, model: JudgeSpec, prompt_hash: str, ve
 def _hash_of_rule(rule: Grader, version: int) -> str:
     own: dict[str, Any] = {"rule": rule.name, "version": version}
     own |= {"file": rule.file_sha256} if rule.file_sha256 else {}
-    added = added_forms_sha256() if isinstance(rule, AnswerKind) and version == rule.version else []
+    added = added_forms_sha256() if isinstance(rule, commitments.AnswerKind) and version == rule.version else []
     return sha256_json(own | ({"forms": added} if added else {}))
 
 

@@ -8,13 +8,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache, partial, wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote
 
 import duckdb
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -28,7 +26,13 @@ from shaberi_dagster.lake.mirror import Mirror, lost
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.settings import check_writable
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.permissions import make_folder
+
+if TYPE_CHECKING:  # with NumPy it costs start-up time, and only who writes needs it
+    import pyarrow as pa
+else:
+    pa = lazy("pyarrow")
 
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
 FILE_BYTES = 16 << 20
@@ -275,8 +279,8 @@ class Lake:
         if files.is_empty():
             return False
         try:
-            oldest = pq.read_schema(self.path(table) / unquote(files.sort("modification_time")["path"][0])).names
-        except (OSError, pa.ArrowException):
+            oldest = pl.read_parquet_schema(self.path(table) / unquote(files.sort("modification_time")["path"][0]))
+        except (OSError, pl.exceptions.PolarsError):
             return False  # whoever reads its rows will say what is wrong with it
         if set(TABLES[table].schema) - set(TABLES[table].partition_by) <= set(oldest):
             self._complete.add(table)
@@ -427,7 +431,7 @@ def _content(frame: pl.DataFrame) -> pl.Series:
 
 
 @cache
-def arrow_schema(table: LakeTable) -> pa.Schema:
+def arrow_schema(table: LakeTable) -> "pa.Schema":
     """The table's columns as Arrow and Delta know them."""
     arrow = table.empty.collect().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     return pa.schema(

@@ -9,12 +9,10 @@ from itertools import chain
 from pathlib import Path
 from time import time_ns
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -30,6 +28,14 @@ from shaberi_dagster.lake.store import (
     transaction_properties,
     write_rows,
 )
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # they cost start-up time
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+else:
+    pa = lazy("pyarrow")
+    pq = lazy("pyarrow.parquet")
 
 _BUFFERED = 1 << 20  # characters of text that wait in memory for their row group
 _MOST_ROWS = 20_000  # that wait, however short they are
@@ -50,10 +56,10 @@ class NewFile:
 
     values: dict[str, str]
     name: str
-    writer: pq.ParquetWriter
+    writer: "pq.ParquetWriter"
     run_ids: set[str]
 
-    def add(self, rows: pa.Table) -> None:
+    def add(self, rows: "pa.Table") -> None:
         """Write one row group; columns of the partition are not in the file."""
         own = rows.select(self.writer.schema.names)
         self.writer.write_table(own.cast(self.writer.schema))

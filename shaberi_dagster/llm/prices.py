@@ -11,23 +11,28 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import genai_prices
 import yaml
-from genai_prices.types import ConditionalPrice, ModelInfo, StartDateConstraint, TieredPrices, TimeOfDateConstraint
 from pydantic import ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, served_name
 from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # its list and its HTTP client cost start-up time
+    import genai_prices
+    from genai_prices import types
+    from genai_prices.types import ConditionalPrice, ModelInfo, TieredPrices
+else:
+    genai_prices = lazy("genai_prices")
+    types = lazy("genai_prices.types")
 
 EMBEDDED = "embedded"
-GENAI_PRICES = f"genai-prices {genai_prices.__version__}"
 
 _DAY_SECONDS = 24 * 60 * 60
 _PER_MILLION = 1e6
-_Listed = Decimal | TieredPrices | None
 
 
 @dataclass(frozen=True)
@@ -227,7 +232,7 @@ def _midnight(day: date | None) -> datetime | None:
 # --- genai-prices ----------------------------------------------------------------------------------------------------
 
 
-def _listed(model: str, base_url: str) -> ModelInfo | None:
+def _listed(model: str, base_url: str) -> "ModelInfo | None":
     try:
         nothing = genai_prices.Usage(input_tokens=0, output_tokens=0)
         return genai_prices.calc_price(nothing, model, provider_api_url=base_url).model
@@ -235,18 +240,18 @@ def _listed(model: str, base_url: str) -> ModelInfo | None:
         return None
 
 
-def _conditions(listed: ModelInfo) -> list[ConditionalPrice]:
+def _conditions(listed: "ModelInfo") -> "list[ConditionalPrice]":
     return listed.prices if isinstance(listed.prices, list) else []
 
 
-def _days(listed: ModelInfo) -> Iterator[date]:
+def _days(listed: "ModelInfo") -> Iterator[date]:
     """The days on which its price changes."""
     for condition in _conditions(listed):
-        if isinstance(condition.constraint, StartDateConstraint):
+        if isinstance(condition.constraint, types.StartDateConstraint):
             yield condition.constraint.start_date
 
 
-def _listed_on(listed: ModelInfo, day: date) -> Iterator[dict[str, Any]]:
+def _listed_on(listed: "ModelInfo", day: date) -> Iterator[dict[str, Any]]:
     """Its prices on a day by time of the day and length of the prompt, as columns of `Price`.
 
     A model whose price cannot be told from the tokens that we know has none: nothing is listed for the prompt or the
@@ -255,7 +260,7 @@ def _listed_on(listed: ModelInfo, day: date) -> Iterator[dict[str, Any]]:
     """
     times = {0, _DAY_SECONDS}
     for condition in _conditions(listed):
-        if isinstance(condition.constraint, TimeOfDateConstraint):
+        if isinstance(condition.constraint, types.TimeOfDateConstraint):
             times |= {_second(condition.constraint.start_time), _second(condition.constraint.end_time)}
     for start, end in pairwise(sorted(times)):
         prices = listed.get_prices(datetime.combine(day, time(), UTC) + timedelta(seconds=start))
@@ -264,7 +269,7 @@ def _listed_on(listed: ModelInfo, day: date) -> Iterator[dict[str, Any]]:
         if prices.output_reasoning_mtok is not None or prices.output_citation_mtok is not None:
             continue
         kinds = prices.input_mtok, prices.output_mtok, prices.cache_read_mtok
-        tiers = {tier.start + 1 for kind in kinds if isinstance(kind, TieredPrices) for tier in kind.tiers}
+        tiers = {tier.start + 1 for kind in kinds if isinstance(kind, types.TieredPrices) for tier in kind.tiers}
         for least, most in pairwise([*sorted({0} | tiers), None]):
             usd_in, usd_out, usd_cached = (_usd(kind, least or 0) for kind in kinds)
             yield {
@@ -276,7 +281,7 @@ def _listed_on(listed: ModelInfo, day: date) -> Iterator[dict[str, Any]]:
                 "output_usd_per_million": usd_out,
                 "cached_usd_per_million": usd_in if usd_cached is None else usd_cached,
                 "usd_per_call": (_usd(prices.requests_kcount, least or 0) or 0.0) / 1000,
-                "source": GENAI_PRICES,
+                "source": f"genai-prices {genai_prices.__version__}",
             }
 
 
@@ -284,8 +289,8 @@ def _second(moment: time) -> int:
     return moment.hour * 3600 + moment.minute * 60 + moment.second
 
 
-def _usd(price: _Listed, prompt_tokens: int) -> float | None:
+def _usd(price: "Decimal | TieredPrices | None", prompt_tokens: int) -> float | None:
     """A price for prompts of that length: beyond a tier's start, all tokens cost what the tier says."""
-    if isinstance(price, TieredPrices):
+    if isinstance(price, types.TieredPrices):
         return float(next((tier.price for tier in reversed(price.tiers) if prompt_tokens > tier.start), price.base))
     return None if price is None else float(price)

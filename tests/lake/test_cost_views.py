@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import duckdb
+import genai_prices
 import polars as pl
 import pytest
 
@@ -15,7 +16,7 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import connect, write_catalog
 from shaberi_dagster.lake.statements import default_parameters
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.prices import GENAI_PRICES, PriceList
+from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.sizes import size
@@ -137,7 +138,11 @@ def test_sql_prices_every_call_as_it_was_priced_to_the_last_bit(seed: int, works
     rows = ask("from repriced_calls")
 
     assert len(rows) == 600  # no call is in two ranges
-    assert {row["recorded_price_source"] for row in rows} >= {None, "embedded", GENAI_PRICES}
+    assert {row["recorded_price_source"] for row in rows} >= {
+        None,
+        "embedded",
+        f"genai-prices {genai_prices.__version__}",
+    }
     for row in rows:
         assert (row["cost_usd"], row["price_source"]) == (row["recorded_cost_usd"], row["recorded_price_source"]), row
 
@@ -293,7 +298,7 @@ def test_usage_says_where_prices_are_from_also_for_calls_that_did_not_record_it(
 
     own = workspace.prices.history("own", "http://localhost:8000/v1")[0].source
     assert [(row["stage"], row["price_sources"]) for row in rows] == [
-        ("answers", [GENAI_PRICES]),
+        ("answers", [f"genai-prices {genai_prices.__version__}"]),
         ("answers", [own]),
         ("judgements", ["genai-prices"]),
     ]
