@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
@@ -19,15 +19,11 @@ from pydantic import ValidationError
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, served_name
 from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # its list and its HTTP client cost start-up time
+with lazily(__name__):  # its list and its HTTP client cost start-up time
     import genai_prices
     from genai_prices import types
-    from genai_prices.types import ConditionalPrice, ModelInfo, TieredPrices
-else:
-    genai_prices = lazy("genai_prices")
-    types = lazy("genai_prices.types")
 
 EMBEDDED = "embedded"
 
@@ -232,7 +228,7 @@ def _midnight(day: date | None) -> datetime | None:
 # --- genai-prices ----------------------------------------------------------------------------------------------------
 
 
-def _listed(model: str, base_url: str) -> "ModelInfo | None":
+def _listed(model: str, base_url: str) -> "types.ModelInfo | None":
     try:
         nothing = genai_prices.Usage(input_tokens=0, output_tokens=0)
         return genai_prices.calc_price(nothing, model, provider_api_url=base_url).model
@@ -240,18 +236,18 @@ def _listed(model: str, base_url: str) -> "ModelInfo | None":
         return None
 
 
-def _conditions(listed: "ModelInfo") -> "list[ConditionalPrice]":
+def _conditions(listed: "types.ModelInfo") -> "list[types.ConditionalPrice]":
     return listed.prices if isinstance(listed.prices, list) else []
 
 
-def _days(listed: "ModelInfo") -> Iterator[date]:
+def _days(listed: "types.ModelInfo") -> Iterator[date]:
     """The days on which its price changes."""
     for condition in _conditions(listed):
         if isinstance(condition.constraint, types.StartDateConstraint):
             yield condition.constraint.start_date
 
 
-def _listed_on(listed: "ModelInfo", day: date) -> Iterator[dict[str, Any]]:
+def _listed_on(listed: "types.ModelInfo", day: date) -> Iterator[dict[str, Any]]:
     """Its prices on a day by time of the day and length of the prompt, as columns of `Price`.
 
     A model whose price cannot be told from the tokens that we know has none: nothing is listed for the prompt or the
@@ -289,7 +285,7 @@ def _second(moment: time) -> int:
     return moment.hour * 3600 + moment.minute * 60 + moment.second
 
 
-def _usd(price: "Decimal | TieredPrices | None", prompt_tokens: int) -> float | None:
+def _usd(price: "Decimal | types.TieredPrices | None", prompt_tokens: int) -> float | None:
     """A price for prompts of that length: beyond a tier's start, all tokens cost what the tier says."""
     if isinstance(price, types.TieredPrices):
         return float(next((tier.price for tier in reversed(price.tiers) if prompt_tokens > tier.start), price.base))
