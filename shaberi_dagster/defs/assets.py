@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import dagster as dg
 import pydantic
@@ -31,12 +30,10 @@ from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
 from shaberi_dagster.stages.pass_outputs import PassOutputs
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.stages.scores import Scores
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:
-    from shaberi_dagster.reports import gate
-else:
-    gate = lazy("shaberi_dagster.reports.gate")  # it brings SciPy, 17 MB that most runs need not have
+with lazily(__name__):
+    from shaberi_dagster.reports import gate  # it brings SciPy, 17 MB that most runs need not have
 
 OWNERS = ["team:evaluation"]
 _QUESTIONS = "questions"

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shaberi_dagster.deciding.candidates import CandidateScores
 from shaberi_dagster.deciding.decision import prepare
@@ -33,17 +33,13 @@ from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.live import reporter_for
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.progress import Reporter
 
-if TYPE_CHECKING:  # Dagster is loaded when something is run: what is wrong is said before
+with lazily(__name__):  # Dagster is loaded when something is run: what is wrong is said before
     import dagster as dg
 
     from shaberi_dagster.defs import code_location, execution, imports
-else:
-    code_location = lazy("shaberi_dagster.defs.code_location")
-    execution = lazy("shaberi_dagster.defs.execution")
-    imports = lazy("shaberi_dagster.defs.imports")
 
 _MANY_FILES = 100  # over a thousand small ones a leaderboard takes ten times as long
 

@@ -39,22 +39,16 @@ from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
 from shaberi_dagster.util.identity import run_id_of
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.progress import Reporter, failures_in_words
 
 _WRONG = "answers that no rule can decide count as wrong (add --judge-model to have them judged)"
-if TYPE_CHECKING:  # Dagster is loaded where it is needed: what is wrong is said before
+with lazily(__name__):  # Dagster is loaded where it is needed: what is wrong is said before
+    from shaberi_dagster.defs import execution, jobs, partitions, resources, submission
+if TYPE_CHECKING:
     from dagster import DagsterInstance
 
-    from shaberi_dagster.defs import execution, jobs, partitions, resources, submission
-
     Runs = Iterator[tuple[RunSpec, jobs.Materialization]]
-else:
-    execution = lazy("shaberi_dagster.defs.execution")
-    jobs = lazy("shaberi_dagster.defs.jobs")
-    partitions = lazy("shaberi_dagster.defs.partitions")
-    resources = lazy("shaberi_dagster.defs.resources")
-    submission = lazy("shaberi_dagster.defs.submission")
 
 
 class Evaluation:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
 from shaberi_dagster.journal.base import pauses
 from shaberi_dagster.settings import MIRROR_MARK, database_label
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:
+with lazily(__name__):
     import psycopg2
+if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812
-else:
-    psycopg2 = lazy("psycopg2")
 
 _CONNECT_SECONDS = 10
 # A host that is gone without a word is noticed after half a minute, by us and by the server, which frees its locks.

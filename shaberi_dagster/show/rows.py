@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import duckdb
 import orjson
@@ -15,13 +15,11 @@ from shaberi_dagster.reports.figures import counted
 from shaberi_dagster.reports.report import Column, Heading, Sentences, Table
 from shaberi_dagster.show.terminal import draw, table_width
 from shaberi_dagster.show.text import json_safe, printable
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # only for Parquet files
+with lazily(__name__):  # only for Parquet files
     import pyarrow as pa
-    import pyarrow.parquet as pq
-else:
-    pq = lazy("pyarrow.parquet")
+    from pyarrow import parquet as pq
 
 _NARROWEST_TEXT = 8
 _AT_ONCE = 10_000

@@ -1,8 +1,15 @@
-"""Modules that are loaded when they are first used, for those that cost start-up time."""
+"""Imports that are put off until what they import is used, for modules that cost start-up time."""
 
+import builtins
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
-from types import ModuleType
+from threading import Lock
+from types import ModuleType, SimpleNamespace
 from typing import Any
+
+_python: Any = builtins
+_one_at_a_time = Lock()
 
 
 class _LazyModule(ModuleType):
@@ -21,3 +28,35 @@ def lazy(name: str) -> Any:
         name: Its full name, written out, so that tests which count imports find it.
     """
     return _LazyModule(name)
+
+
+@contextmanager
+def lazily(importer: str) -> Iterator[None]:
+    """Put off the imports within this context, as `lazy import` does from Python 3.15 on (PEP 810).
+
+    They are of whole modules, `import module` or `from package import module`. Nothing is imported within the context,
+    so that it takes no time; at the first use `import_module` lets only one thread import a module.
+
+    Args:
+        importer: `__name__` of the module in which they stand; the imports of other threads are as always.
+    """
+
+    def put_off(
+        name: str,
+        variables: Mapping[str, Any] | None = None,
+        local: Mapping[str, Any] | None = None,
+        parts: Sequence[str] | None = None,
+        level: int = 0,
+    ) -> Any:
+        if not variables or variables.get("__name__") != importer:
+            return eager(name, variables, local, parts or (), level)
+        if parts:
+            return SimpleNamespace(**{part: _LazyModule(f"{name}.{part}") for part in parts})
+        return _LazyModule(name)
+
+    with _one_at_a_time:
+        eager, _python.__import__ = _python.__import__, put_off
+        try:
+            yield
+        finally:
+            _python.__import__ = eager

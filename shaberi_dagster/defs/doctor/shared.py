@@ -3,19 +3,16 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.journal.postgres import connect, query
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.settings import broker_url, database_label, database_url
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # it needs the extra of clusters
+with lazily(__name__):  # it needs the extra of clusters
     from shaberi_dagster.defs import submission
-else:
-    submission = lazy("shaberi_dagster.defs.submission")
 
 
 def examine_database() -> Iterator[CheckResult]:
