@@ -3,10 +3,9 @@
 `open_lake` and `evaluate` are the library; the classes are what plugins are made of. All are loaded when they are used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from shaberi_dagster.util.lazy import handed_out, lazily
 
-if TYPE_CHECKING:
+with lazily(__name__):
     from shaberi_dagster.api import evaluate as evaluate
     from shaberi_dagster.api import open_lake as open_lake
     from shaberi_dagster.benchmarks.registry import Benchmark as Benchmark
@@ -42,54 +41,7 @@ if TYPE_CHECKING:
     from shaberi_dagster.reports.report import Table as Table
     from shaberi_dagster.reports.report import When as When
     from shaberi_dagster.reports.requests import RunSelection as RunSelection
+    from shaberi_dagster.settings import VERSION as __version__  # noqa: F401, N811
     from shaberi_dagster.stages.base import Stage as Stage
 
-    __version__: str
-
-_PLACES = {
-    "__version__": "shaberi_dagster.settings:VERSION",
-    "open_lake": "shaberi_dagster.api:open_lake",
-    "evaluate": "shaberi_dagster.api:evaluate",
-    "Benchmark": "shaberi_dagster.benchmarks.registry:Benchmark",
-    "Asked": "shaberi_dagster.benchmarks.upstream:Asked",
-    "Pass": "shaberi_dagster.passes.base:Pass",
-    "PassConfig": "shaberi_dagster.passes.base:PassConfig",
-    "Answer": "shaberi_dagster.passes.base:Answer",
-    "Finding": "shaberi_dagster.passes.base:Finding",
-    "Judge": "shaberi_dagster.judges.base:Judge",
-    "ModelJudge": "shaberi_dagster.judges.own:ModelJudge",
-    "Grader": "shaberi_dagster.judges.rules.base:Grader",
-    "GradedQuestion": "shaberi_dagster.judges.rules.base:GradedQuestion",
-    "Strategy": "shaberi_dagster.consensus.base:Strategy",
-    "Consensus": "shaberi_dagster.consensus.base:Consensus",
-    "Candidate": "shaberi_dagster.consensus.base:Candidate",
-    "Ask": "shaberi_dagster.consensus.base:Ask",
-    "anonymous_names": "shaberi_dagster.consensus.base:anonymous_names",
-    "Response": "shaberi_dagster.consensus.prompts:Response",
-    "CallRange": "shaberi_dagster.llm.types:CallRange",
-    "Message": "shaberi_dagster.llm.types:Message",
-    "Provider": "shaberi_dagster.llm.providers.base:Provider",
-    "ReceivedReply": "shaberi_dagster.llm.reply:ReceivedReply",
-    "MalformedReplyError": "shaberi_dagster.llm.reply:MalformedReplyError",
-    "Importer": "shaberi_dagster.exchange.importer:Importer",
-    "Entry": "shaberi_dagster.exchange.importer:Entry",
-    "RunPart": "shaberi_dagster.exchange.importer:RunPart",
-    "ImportedSample": "shaberi_dagster.exchange.importer:ImportedSample",
-    "ImportedVerdict": "shaberi_dagster.exchange.importer:ImportedVerdict",
-    "Rejected": "shaberi_dagster.exchange.rejected:Rejected",
-    "import_logs": "shaberi_dagster.exchange.logs:import_logs",
-    "Stage": "shaberi_dagster.stages.base:Stage",
-    "Report": "shaberi_dagster.reports.report:Report",
-    "Column": "shaberi_dagster.reports.report:Column",
-    "Table": "shaberi_dagster.reports.report:Table",
-    "When": "shaberi_dagster.reports.report:When",
-    "RunSelection": "shaberi_dagster.reports.requests:RunSelection",
-}
-"""The place of each name that users import from here."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, attribute = _PLACES[name].partition(":")
-    return getattr(import_module(module), attribute)
+__getattr__ = handed_out(globals())

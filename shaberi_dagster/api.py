@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 
@@ -24,18 +24,14 @@ from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.sweep import SweepReport, read_sweep
 from shaberi_dagster.settings import Settings, warehouse_folder
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.permissions import private_files
 
-if TYPE_CHECKING:  # they take longer to load than most questions to answer
+with lazily(__name__):  # they take longer to load than most questions to answer
     import polars as pl
 
     from shaberi_dagster.reports import comparison
     from shaberi_dagster.runs import spec
-else:
-    pl = lazy("polars")
-    comparison = lazy("shaberi_dagster.reports.comparison")
-    spec = lazy("shaberi_dagster.runs.spec")
 
 
 @dataclass(frozen=True)

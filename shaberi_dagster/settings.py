@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.permissions import make_folder
 
-if TYPE_CHECKING:
+with lazily(__name__):
     from importlib import metadata
-else:
-    metadata = lazy("importlib.metadata")
 
 MIRROR_MARK = "_mirror"
 """File in a warehouse that mirrors a store: the store's URI."""

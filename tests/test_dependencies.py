@@ -38,7 +38,7 @@ _NOT_DECLARED = {
     "pip": "looked for",
     "slow-to-load": "a module that a test writes",
 }
-_LOADERS = {"import_module", "find_spec", "importorskip", "lazy"}
+_LOADERS = {"import_module", "find_spec", "importorskip"}
 
 
 def test_the_package_imports_what_it_declares_and_nothing_else() -> None:

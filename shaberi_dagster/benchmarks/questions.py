@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, TypeAdapter
@@ -16,12 +16,10 @@ from shaberi_dagster.benchmarks.upstream import Asked, UpstreamRowError, letter_
 from shaberi_dagster.errors import ConfigurationError, QuestionFileError
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.util.identity import sha256_json, sha256_text
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # half a second that only the hub's users pay
+with lazily(__name__):  # half a second that only the hub's users pay
     from shaberi_dagster.benchmarks import hub
-else:
-    hub = lazy("shaberi_dagster.benchmarks.hub")
 
 _HERE = Path(__file__).parent
 _KNOWN_SETS = _HERE / "known_sets.yaml"

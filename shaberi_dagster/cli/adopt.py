@@ -1,7 +1,7 @@
 """`shaberi adopt`: the old suite's prompts, parameters and score parsers, read from a checkout of it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -11,16 +11,12 @@ from shaberi_dagster.cli.output import say, tell
 from shaberi_dagster.reports.report import Result, Sentences
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.exchange import installation
     from shaberi_dagster.exchange.suite import writing
     from shaberi_dagster.judges import own
-else:
-    installation = lazy("shaberi_dagster.exchange.installation")
-    own = lazy("shaberi_dagster.judges.own")
-    writing = lazy("shaberi_dagster.exchange.suite.writing")
 
 EPILOG = """Examples:
 

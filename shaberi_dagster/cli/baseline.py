@@ -1,6 +1,6 @@
 """`shaberi baseline`: name what a run got right, and list these names."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from pydantic import Field
@@ -9,19 +9,13 @@ from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions, OptionsCommand, takes_models
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import output
     from shaberi_dagster.exchange import installation
     from shaberi_dagster.lake import catalog
     from shaberi_dagster.reports import baselines, verdicts
-else:
-    output = lazy("shaberi_dagster.cli.output")
-    installation = lazy("shaberi_dagster.exchange.installation")
-    catalog = lazy("shaberi_dagster.lake.catalog")
-    baselines = lazy("shaberi_dagster.reports.baselines")
-    verdicts = lazy("shaberi_dagster.reports.verdicts")
 
 baseline_app = typer.Typer(
     no_args_is_help=True,

@@ -1,19 +1,16 @@
 """`shaberi cluster`: several workers, and what they share, as processes of this machine; or one part of a cluster."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.output import tell
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.defs.cluster import local, parts
-else:
-    local = lazy("shaberi_dagster.defs.cluster.local")
-    parts = lazy("shaberi_dagster.defs.cluster.parts")
 
 EPILOG = """Examples:
 

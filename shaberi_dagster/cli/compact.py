@@ -1,22 +1,16 @@
 """`shaberi compact`: fewer and larger files."""
 
-from typing import TYPE_CHECKING
-
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.lake.catalog import check_there, write_catalog
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.exchange import installation
     from shaberi_dagster.lake import compaction
     from shaberi_dagster.reports import maintenance
-else:
-    installation = lazy("shaberi_dagster.exchange.installation")
-    compaction = lazy("shaberi_dagster.lake.compaction")
-    maintenance = lazy("shaberi_dagster.reports.maintenance")
 
 
 class Compact(CommandOptions):

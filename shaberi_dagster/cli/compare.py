@@ -1,7 +1,7 @@
 """`shaberi compare`: two models or runs over the questions that both were asked, judge by judge."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -10,19 +10,13 @@ from shaberi_dagster.cli.options import CommandOptions, OutputFormat
 from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster import api
     from shaberi_dagster.cli import output
     from shaberi_dagster.show import comparison, formats
     from shaberi_dagster.viewer import html
-else:
-    api = lazy("shaberi_dagster.api")
-    output = lazy("shaberi_dagster.cli.output")
-    comparison = lazy("shaberi_dagster.show.comparison")
-    formats = lazy("shaberi_dagster.show.formats")
-    html = lazy("shaberi_dagster.viewer.html")
 
 EPILOG = """Examples:
 

@@ -1,29 +1,19 @@
 """Names that a shell completes: of benchmarks, strategies, passes, queries, judges, models and runs."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.runs.option import Known
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # completion has to be quick: each kind loads what it needs
+with lazily(__name__):  # completion has to be quick: each kind loads what it needs
     from shaberi_dagster.benchmarks import registry as benchmarks
     from shaberi_dagster.consensus import registry as strategies
     from shaberi_dagster.lake import catalog, store, views
     from shaberi_dagster.llm import embedded
     from shaberi_dagster.passes import registry as passes
     from shaberi_dagster.reports import named_queries
-else:
-    benchmarks = lazy("shaberi_dagster.benchmarks.registry")
-    strategies = lazy("shaberi_dagster.consensus.registry")
-    catalog = lazy("shaberi_dagster.lake.catalog")
-    store = lazy("shaberi_dagster.lake.store")
-    views = lazy("shaberi_dagster.lake.views")
-    embedded = lazy("shaberi_dagster.llm.embedded")
-    passes = lazy("shaberi_dagster.passes.registry")
-    named_queries = lazy("shaberi_dagster.reports.named_queries")
 
 
 def completer(kind: Known) -> Callable[[str], list[str]]:

@@ -1,7 +1,7 @@
 """`shaberi copy-lake`: a lake in another place, on object storage too."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -10,15 +10,12 @@ from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.show.live import reporter_for
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.progress import StageProgress
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.lake import copying
     from shaberi_dagster.reports import maintenance
-else:
-    copying = lazy("shaberi_dagster.lake.copying")
-    maintenance = lazy("shaberi_dagster.reports.maintenance")
 
 EPILOG = """Examples:
 

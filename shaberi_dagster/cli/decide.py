@@ -1,7 +1,7 @@
 """`shaberi decide`: which of some models is better, with as few questions as it takes."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -13,19 +13,13 @@ from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.formats import check_format
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.deciding import decision, expected
     from shaberi_dagster.defs import operations
     from shaberi_dagster.exchange import installation
     from shaberi_dagster.show import decision as shown
-else:
-    decision = lazy("shaberi_dagster.deciding.decision")
-    expected = lazy("shaberi_dagster.deciding.expected")
-    operations = lazy("shaberi_dagster.defs.operations")
-    installation = lazy("shaberi_dagster.exchange.installation")
-    shown = lazy("shaberi_dagster.show.decision")
 
 EPILOG = """Examples:
 

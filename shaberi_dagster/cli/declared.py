@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
@@ -10,16 +10,12 @@ from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import CommandOptions, OutputFormat, application
 from shaberi_dagster.reports.report import Report
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what the list of commands, help and wrong options need not wait for
+with lazily(__name__):  # what the list of commands, help and wrong options need not wait for
     from shaberi_dagster import api
     from shaberi_dagster.cli import output
     from shaberi_dagster.show import formats
-else:
-    api = lazy("shaberi_dagster.api")
-    output = lazy("shaberi_dagster.cli.output")
-    formats = lazy("shaberi_dagster.show.formats")
 
 
 class ReportOptions(CommandOptions):

@@ -1,6 +1,6 @@
 """`shaberi doctor`: the state of the installation and of the lake."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -8,13 +8,10 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.output import say, tell
 from shaberi_dagster.reports.findings import findings_result
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.defs.doctor import examination, repairing
-else:
-    examination = lazy("shaberi_dagster.defs.doctor.examination")
-    repairing = lazy("shaberi_dagster.defs.doctor.repairing")
 
 
 def doctor(

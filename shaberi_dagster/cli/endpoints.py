@@ -2,7 +2,7 @@
 
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -11,20 +11,14 @@ from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import output
     from shaberi_dagster.exchange import installation
     from shaberi_dagster.lake import store
     from shaberi_dagster.reports import endpoints as reports
     from shaberi_dagster.runs import known_endpoints
-else:
-    output = lazy("shaberi_dagster.cli.output")
-    installation = lazy("shaberi_dagster.exchange.installation")
-    store = lazy("shaberi_dagster.lake.store")
-    known_endpoints = lazy("shaberi_dagster.runs.known_endpoints")
-    reports = lazy("shaberi_dagster.reports.endpoints")
 
 EPILOG = """Examples:
 

@@ -3,7 +3,7 @@
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -15,24 +15,15 @@ from shaberi_dagster.exchange.results.selection import FORMATS, REQUESTS, RESULT
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings, check_writable
 from shaberi_dagster.show.live import reporter_for
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.permissions import user_umask
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import output
     from shaberi_dagster.exchange import answer_files, installation, outcomes
     from shaberi_dagster.exchange.results import results_tree, shaberi_v1
     from shaberi_dagster.lake import store
     from shaberi_dagster.runs import request_file
-else:
-    output = lazy("shaberi_dagster.cli.output")
-    answer_files = lazy("shaberi_dagster.exchange.answer_files")
-    installation = lazy("shaberi_dagster.exchange.installation")
-    request_file = lazy("shaberi_dagster.runs.request_file")
-    outcomes = lazy("shaberi_dagster.exchange.outcomes")
-    results_tree = lazy("shaberi_dagster.exchange.results.results_tree")
-    shaberi_v1 = lazy("shaberi_dagster.exchange.results.shaberi_v1")
-    store = lazy("shaberi_dagster.lake.store")
 
 EPILOG = """Examples:
 

@@ -1,22 +1,16 @@
 """`shaberi generate-cache`: make the samples of an ensemble beforehand, so that `quick-eval` need not ask for them."""
 
-from typing import TYPE_CHECKING
-
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.presets import CacheRequest
 from shaberi_dagster.runs.spec import CallOptions
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import evaluation
     from shaberi_dagster.defs import running
     from shaberi_dagster.reports import samples
-else:
-    evaluation = lazy("shaberi_dagster.cli.evaluation")
-    running = lazy("shaberi_dagster.defs.running")
-    samples = lazy("shaberi_dagster.reports.samples")
 
 EPILOG = """\b
 Examples:

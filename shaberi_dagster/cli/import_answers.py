@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -11,14 +11,10 @@ from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.exchange import answer_files, installation, outcomes
-else:
-    answer_files = lazy("shaberi_dagster.exchange.answer_files")
-    installation = lazy("shaberi_dagster.exchange.installation")
-    outcomes = lazy("shaberi_dagster.exchange.outcomes")
 
 EPILOG = """Examples:
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -11,16 +11,12 @@ from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.defs import operations
     from shaberi_dagster.exchange import outcomes
     from shaberi_dagster.show import ensemble
-else:
-    operations = lazy("shaberi_dagster.defs.operations")
-    outcomes = lazy("shaberi_dagster.exchange.outcomes")
-    ensemble = lazy("shaberi_dagster.show.ensemble")
 
 EPILOG = """Examples:
 

@@ -1,7 +1,7 @@
 """`shaberi import-legacy`: answers and judgements of the old Shaberi suite."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -11,18 +11,13 @@ from shaberi_dagster.cli.output import say
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.defs import operations
     from shaberi_dagster.exchange import outcomes
     from shaberi_dagster.exchange.trees import importing
     from shaberi_dagster.lake import store
-else:
-    operations = lazy("shaberi_dagster.defs.operations")
-    outcomes = lazy("shaberi_dagster.exchange.outcomes")
-    importing = lazy("shaberi_dagster.exchange.trees.importing")
-    store = lazy("shaberi_dagster.lake.store")
 
 EPILOG = """Examples:
 

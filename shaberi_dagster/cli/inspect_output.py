@@ -2,7 +2,7 @@
 
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -17,12 +17,10 @@ from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.answers import print_answers
 from shaberi_dagster.show.streams import ending_with_reader
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.viewer import terminal
-else:
-    terminal = lazy("shaberi_dagster.viewer.terminal")
 
 _EPILOG = """Examples:
 

@@ -1,7 +1,7 @@
 """`shaberi link`: a measured link between imported scores of a judge and its new ones."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -13,20 +13,14 @@ from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.formats import check_format
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.deciding import link as linking
     from shaberi_dagster.deciding import link_plan
     from shaberi_dagster.defs import operations
     from shaberi_dagster.exchange import installation
     from shaberi_dagster.reports.declared import links
-else:
-    linking = lazy("shaberi_dagster.deciding.link")
-    link_plan = lazy("shaberi_dagster.deciding.link_plan")
-    operations = lazy("shaberi_dagster.defs.operations")
-    installation = lazy("shaberi_dagster.exchange.installation")
-    links = lazy("shaberi_dagster.reports.declared.links")
 
 EPILOG = """Examples:
 

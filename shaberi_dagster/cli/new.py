@@ -1,7 +1,7 @@
 """`shaberi new`: a working example of a benchmark, pass, judge or strategy, to be changed."""
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,18 +10,13 @@ from shaberi_dagster.cli.output import say
 from shaberi_dagster.plugins.new import ExampleKind, write_example
 from shaberi_dagster.reports.report import Result, Sentences
 from shaberi_dagster.settings import plugin_folders
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.benchmarks import registry as benchmarks
     from shaberi_dagster.consensus import registry as strategies
     from shaberi_dagster.judges.rules import registry as judges
     from shaberi_dagster.passes import registry as passes
-else:
-    benchmarks = lazy("shaberi_dagster.benchmarks.registry")
-    strategies = lazy("shaberi_dagster.consensus.registry")
-    judges = lazy("shaberi_dagster.judges.rules.registry")
-    passes = lazy("shaberi_dagster.passes.registry")
 
 EPILOG = """Examples:
 

@@ -1,6 +1,6 @@
 """`shaberi prices`: what the models that were called cost, and where that is from."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -8,20 +8,14 @@ from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import output
     from shaberi_dagster.exchange import installation
     from shaberi_dagster.lake import catalog
     from shaberi_dagster.reports import prices as reports
     from shaberi_dagster.runs import known_prices
-else:
-    output = lazy("shaberi_dagster.cli.output")
-    installation = lazy("shaberi_dagster.exchange.installation")
-    catalog = lazy("shaberi_dagster.lake.catalog")
-    reports = lazy("shaberi_dagster.reports.prices")
-    known_prices = lazy("shaberi_dagster.runs.known_prices")
 
 EPILOG = """Examples:
 

@@ -1,7 +1,7 @@
 """`quick-eval`: whether several samples and a consensus of them beat a single answer."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -20,24 +20,15 @@ from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.presets import QuickRequest
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.show.data import as_json
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import evaluation
     from shaberi_dagster.defs import running
     from shaberi_dagster.lake import catalog
     from shaberi_dagster.reports import ensemble, gate, verdicts
     from shaberi_dagster.show import ensemble as shown
     from shaberi_dagster.viewer import html
-else:
-    evaluation = lazy("shaberi_dagster.cli.evaluation")
-    running = lazy("shaberi_dagster.defs.running")
-    catalog = lazy("shaberi_dagster.lake.catalog")
-    ensemble = lazy("shaberi_dagster.reports.ensemble")
-    gate = lazy("shaberi_dagster.reports.gate")
-    verdicts = lazy("shaberi_dagster.reports.verdicts")
-    shown = lazy("shaberi_dagster.show.ensemble")
-    html = lazy("shaberi_dagster.viewer.html")
 
 _OF_GATE = {"passed": FINE, "failed": GATE_FAILED, "inconclusive": INCONCLUSIVE}
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -11,19 +11,14 @@ from shaberi_dagster.cli.options import CommandOptions
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.viewer.requests import FileRequest
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import output
     from shaberi_dagster.reports import jobs
     from shaberi_dagster.show import ci
     from shaberi_dagster.viewer import html
-else:
-    output = lazy("shaberi_dagster.cli.output")
-    jobs = lazy("shaberi_dagster.reports.jobs")
-    ci = lazy("shaberi_dagster.show.ci")
-    html = lazy("shaberi_dagster.viewer.html")
 
 EPILOG = """Examples:
 

@@ -1,7 +1,7 @@
 """`shaberi reprocess`: make stored runs anew, without any call."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -10,12 +10,10 @@ from shaberi_dagster.cli.options import CommandOptions
 from shaberi_dagster.reports.requests import Models, Sources, Tags
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.defs import operations
-else:
-    operations = lazy("shaberi_dagster.defs.operations")
 
 EPILOG = """Examples:
 

@@ -2,7 +2,7 @@
 
 import gc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -13,14 +13,11 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.request_file import as_yaml, read_values
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import evaluation
     from shaberi_dagster.defs import running
-else:
-    evaluation = lazy("shaberi_dagster.cli.evaluation")
-    running = lazy("shaberi_dagster.defs.running")
 
 _EPILOG = """\b
 Examples:

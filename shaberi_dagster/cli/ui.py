@@ -1,18 +1,16 @@
 """`shaberi ui`: Dagster's web server and daemon on this lake."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.output import tell
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.defs import ui as dagster_ui
-else:
-    dagster_ui = lazy("shaberi_dagster.defs.ui")
 
 EPILOG = """Examples:
 

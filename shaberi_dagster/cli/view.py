@@ -1,19 +1,16 @@
 """`shaberi view`: the lake as web pages on this machine."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.viewer.web.address import DEFAULT_PORT
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.viewer.web import costs, server
-else:
-    costs = lazy("shaberi_dagster.viewer.web.costs")
-    server = lazy("shaberi_dagster.viewer.web.server")
 
 EPILOG = """Examples:
 

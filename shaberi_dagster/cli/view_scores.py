@@ -3,7 +3,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from pydantic import Field
@@ -13,17 +13,12 @@ from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, OutputFo
 from shaberi_dagster.reports.requests import BY, DEFAULT_VIEW, ScoreSelection, ScoreView, check_choice, moment
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # what help and wrong options need not wait for
+with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster import api
     from shaberi_dagster.cli import output
     from shaberi_dagster.show import formats, scores
-else:
-    api = lazy("shaberi_dagster.api")
-    output = lazy("shaberi_dagster.cli.output")
-    formats = lazy("shaberi_dagster.show.formats")
-    scores = lazy("shaberi_dagster.show.scores")
 
 LINES_ON_A_TERMINAL = 30
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 
@@ -30,12 +30,10 @@ from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.lake.views import column_meaning, columns_file, define_added_views, public_views, view_files
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # delta-rs and polars cost start-up time
+with lazily(__name__):  # delta-rs and polars cost start-up time
     from shaberi_dagster.lake import store
-else:
-    store = lazy("shaberi_dagster.lake.store")
 
 # EXPLAIN ANALYZE runs what it explains, which may be a COPY; what comes after this must itself be a SELECT.
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)

@@ -6,20 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from threading import Event, Timer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import ReferenceType, ref
 
 import duckdb
 
 from shaberi_dagster.errors import SqlError, StatementStoppedError
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.memory import give_back
 
-if TYPE_CHECKING:  # only frames need them
+with lazily(__name__):  # only frames need them
     import polars as pl
     import pyarrow as pa
-else:
-    pl = lazy("polars")
 
 # Not a WeakSet, whose callback would take an interrupt that comes while a connection is freed, and lose it.
 _connections: list[ReferenceType[duckdb.DuckDBPyConnection]] = []

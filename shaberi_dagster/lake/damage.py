@@ -6,21 +6,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.lake.log import LOG, Log, entry_path, has_commits, read_actions
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # only damage needs them
+with lazily(__name__):  # only damage needs them
     import deltalake
     import duckdb
     import pyarrow as pa
-    import pyarrow.parquet as pq
-else:
-    deltalake, duckdb, pa, pq = lazy("deltalake"), lazy("duckdb"), lazy("pyarrow"), lazy("pyarrow.parquet")
+    from pyarrow import parquet as pq
 
 CATALOG_NAME = "catalog.duckdb"
 _MAGIC = b"PAR1"

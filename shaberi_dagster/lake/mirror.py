@@ -17,21 +17,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.log import LOG, is_log_file, parse_actions
 from shaberi_dagster.settings import MIRROR_MARK
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # only lakes on object storage need them
+with lazily(__name__):  # only lakes on object storage need them
     import deltalake
     from obstore import exceptions, store
-else:
-    deltalake = lazy("deltalake")
-    exceptions, store = lazy("obstore.exceptions"), lazy("obstore.store")
 
 _AT_ONCE = 32
 _RETRIES: Any = {"max_retries": 10}

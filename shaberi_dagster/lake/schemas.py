@@ -6,14 +6,11 @@ The schemas are one contract for the Delta tables, the SQL views and the column 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING
 
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # readers start without it
+with lazily(__name__):  # readers start without it
     import polars as pl
-else:
-    pl = lazy("polars")
 
 _DELTAS = 'struct(pass varchar, "version" varchar, delta double, reason varchar)[]'
 

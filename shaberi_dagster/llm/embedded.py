@@ -17,10 +17,11 @@ from typing import Any
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import did_you_mean
 
-xllamacpp = lazy("xllamacpp")  # only who uses the embedded model pays for loading llama.cpp
+with lazily(__name__):
+    import xllamacpp  # only who uses the embedded model pays for loading llama.cpp
 
 # Requests at once. Two would be no faster in sum (92 against 85 tokens/s), and prompts that begin alike, as those of a
 # benchmark do, would be read once in each slot.

@@ -1,7 +1,7 @@
 """Declared reports as they are read, and the known benchmarks of a lake."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 
@@ -11,19 +11,15 @@ from shaberi_dagster.lake.statements import fetch, parameters_of, rows_of, run_s
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.report import Document, Report, Table
 from shaberi_dagster.reports.requests import BASELINE
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import check_known
 
-if TYPE_CHECKING:  # they cost start-up time
+with lazily(__name__):  # they cost start-up time
     import polars as pl
 
     from shaberi_dagster.benchmarks import registry
     from shaberi_dagster.passes import registry as passes
     from shaberi_dagster.runs import spec
-else:
-    registry = lazy("shaberi_dagster.benchmarks.registry")
-    passes = lazy("shaberi_dagster.passes.registry")
-    spec = lazy("shaberi_dagster.runs.spec")
 
 
 def read_report(catalog: duckdb.DuckDBPyConnection, report: Report, selection: Any) -> Document:

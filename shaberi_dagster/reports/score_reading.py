@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -29,13 +28,11 @@ from shaberi_dagster.reports.uncertainty import (
     with_leniency,
 )
 from shaberi_dagster.statistics.intervals import Estimate, margin_of_error
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import check_known
 
-if TYPE_CHECKING:  # polars, for the few runs that have strategies
+with lazily(__name__):  # polars, for the few runs that have strategies
     from shaberi_dagster.reports import ensemble
-else:
-    ensemble = lazy("shaberi_dagster.reports.ensemble")
 
 _ALL_RUNS = 1_000_000
 _MOST_NAMED = 10

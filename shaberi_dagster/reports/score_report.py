@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import RunMean, ScoreRow, Tie, benchmark_order, grouped
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # only for those who want frames
+with lazily(__name__):  # only for those who want frames
     import polars as pl
-
+if TYPE_CHECKING:
     from shaberi_dagster.reports.ensemble import StrategyScore
     from shaberi_dagster.reports.standings import Ranking
-else:
-    pl = lazy("polars")
 
 _RANKING_COLUMNS = (
     *("rank", "model", "tag", "n_runs", "mean", "ci_questions_lower", "ci_questions_upper"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, islice
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 
@@ -27,12 +27,10 @@ from shaberi_dagster.reports.scores import (
 )
 from shaberi_dagster.reports.uncertainty import LineSums, SumsReader, judge_scores
 from shaberi_dagster.statistics.intervals import Estimate
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # NumPy and polars, which scores of a single run need not wait for
+with lazily(__name__):  # NumPy and polars, which scores of a single run need not wait for
     from shaberi_dagster.reports import ties
-else:
-    ties = lazy("shaberi_dagster.reports.ties")
 
 _COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale")
 _MOST_NAMES = 3

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,12 @@ from shaberi_dagster.statistics.intervals import Interval
 from shaberi_dagster.statistics.power import ALPHA
 from shaberi_dagster.statistics.significance import is_shown_by_sign_flips, sign_flip_test
 from shaberi_dagster.statistics.ties import compare_pairs
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # only where two lines are compared by themselves
+with lazily(__name__):  # only where two lines are compared by themselves
     import polars as pl
 
     from shaberi_dagster.statistics import comparison
-else:
-    pl = lazy("polars")
-    comparison = lazy("shaberi_dagster.statistics.comparison")
 
 K = TypeVar("K")
 _FEWEST_COMPARED = 2

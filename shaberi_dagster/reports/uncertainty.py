@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 
@@ -26,12 +26,10 @@ from shaberi_dagster.reports.scores import (
     mean_of,
 )
 from shaberi_dagster.statistics.intervals import ClusterSums, Estimate, interval_of_sums, mean_of_estimates
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # NumPy and polars, which scores of a single run need not wait for
+with lazily(__name__):  # NumPy and polars, which scores of a single run need not wait for
     from shaberi_dagster.reports import ties
-else:
-    ties = lazy("shaberi_dagster.reports.ties")
 
 FEWEST_CATEGORIES = 10
 """From how many categories on they are taken for a sample of categories."""

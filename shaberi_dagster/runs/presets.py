@@ -1,7 +1,7 @@
 """Requests of `quick-eval` and `generate-cache`: shorter forms of `RunRequest` whose tag follows from the settings."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,12 +21,10 @@ from shaberi_dagster.runs.spec import (
 )
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.identity import sha256_json
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:
-    from shaberi_dagster.consensus import registry
-else:
-    registry = lazy("shaberi_dagster.consensus.registry")  # help needs none
+with lazily(__name__):
+    from shaberi_dagster.consensus import registry  # help needs none
 
 _DEFAULT_SIZE = 5
 _ALL, _NOBODY = "all", "none"

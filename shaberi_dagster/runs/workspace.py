@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import polars as pl
@@ -31,13 +31,11 @@ from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.progress import LogReporter, Reporter
 
-if TYPE_CHECKING:
-    from shaberi_dagster.llm import engine as llm
-else:
-    llm = lazy("shaberi_dagster.llm.engine")  # the SDK costs a second of start-up that only calls need
+with lazily(__name__):
+    from shaberi_dagster.llm import engine as llm  # the SDK costs a second of start-up that only calls need
 
 T = TypeVar("T")
 _CLEAN_UP_SECONDS = 15.0

@@ -23,9 +23,10 @@ from shaberi_dagster.statistics.sequential import (
     looks,
     mean_differences,
 )
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-special = lazy("scipy.special")  # a quarter of a second
+with lazily(__name__):
+    from scipy import special  # a quarter of a second
 
 PairClass = Literal["p<0.001", "p0.001-0.05", "p>0.05"]
 CLASSES: tuple[PairClass, ...] = get_args(PairClass)

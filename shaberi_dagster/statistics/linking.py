@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -11,12 +10,11 @@ import numpy.typing as npt
 from shaberi_dagster.statistics.comparison import OVERALL
 from shaberi_dagster.statistics.intervals import CONFIDENCE, Interval
 from shaberi_dagster.statistics.power import POWER
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:
+with lazily(__name__):
     import polars as pl
-
-special, stats = lazy("scipy.special"), lazy("scipy.stats")
+    from scipy import special, stats
 
 FEWEST_MODELS = 5
 """Models that a link takes: its interval has a degree of freedom less than it has models."""

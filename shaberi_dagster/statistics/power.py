@@ -6,10 +6,10 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-special = lazy("scipy.special")  # a quarter of a second
-stats = lazy("scipy.stats")  # half a second
+with lazily(__name__):
+    from scipy import special, stats  # half a second
 
 ALPHA, POWER = 0.05, 0.8
 

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from shaberi_dagster.statistics.intervals import Interval
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-special = lazy("scipy.special")  # a quarter of a second
-stats = lazy("scipy.stats")  # half a second
+with lazily(__name__):
+    from scipy import special, stats  # half a second
 
 Alternative = Literal["two-sided", "less"]
 """Hypothesis that a small p speaks for: any difference, or the first is lower."""

@@ -1,7 +1,7 @@
 """Imports that are put off until what they import is used, for modules that cost start-up time."""
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from threading import Lock
@@ -17,17 +17,6 @@ class _LazyModule(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name)
-
-
-def lazy(name: str) -> Any:
-    """Return a module that is imported at its first use; `import_module` lets only one thread import it.
-
-    With its types: import it under `TYPE_CHECKING`, else set the same name to `lazy("its.name")`.
-
-    Args:
-        name: Its full name, written out, so that tests which count imports find it.
-    """
-    return _LazyModule(name)
 
 
 @contextmanager
@@ -60,3 +49,23 @@ def lazily(importer: str) -> Iterator[None]:
             yield
         finally:
             _python.__import__ = eager
+
+
+def handed_out(variables: dict[str, Any]) -> Callable[[str], Any]:
+    """Return a `__getattr__` of a module that imports at their first use what `lazily` has put off there.
+
+    Args:
+        variables: `globals()` of the module. In it nothing can stand for a class or a function, so that they are taken
+            out: the module only hands them out.
+    """
+    places = {name: value.__name__ for name, value in variables.items() if isinstance(value, _LazyModule)}
+    for name in places:
+        del variables[name]
+
+    def found(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {variables['__name__']!r} has no attribute {name!r}")
+        module, _, attribute = places[name].rpartition(".")
+        return getattr(import_module(module), attribute)
+
+    return found

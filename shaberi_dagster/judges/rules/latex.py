@@ -13,12 +13,13 @@ from typing import Any
 
 from shaberi_dagster.judges.rules.numbers import RELATIVE_TOLERANCE, SHARES, parse_exact
 from shaberi_dagster.judges.rules.text import squeezed
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
 # A second of start-up that only mathematical answers need.
-sympy = lazy("sympy")
-latex2sympy2_extended = lazy("latex2sympy2_extended")
-latex2sympy2 = lazy("latex2sympy2_extended.latex2sympy2")
+with lazily(__name__):
+    import latex2sympy2_extended
+    import sympy
+    from latex2sympy2_extended import latex2sympy2
 
 DIGITS = 12
 """Significant digits in which two values have to agree."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -21,14 +21,12 @@ from shaberi_dagster.reports.report import (
 )
 from shaberi_dagster.reports.requests import Models
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # DuckDB, which help need not wait for
+with lazily(__name__):  # DuckDB, which help need not wait for
     import duckdb
 
     from shaberi_dagster.reports import question
-else:
-    question = lazy("shaberi_dagster.reports.question")
 
 _ASKED = ("question", "reference", "criteria")
 _PLACE = ("benchmark", "question_set", "position")

@@ -1,17 +1,13 @@
 """The report on runs that differ in a setting, such as those of a sweep."""
 
-from typing import TYPE_CHECKING
-
 from shaberi_dagster.reports.report import Report, Result
 from shaberi_dagster.reports.requests import RunSelection, ScoreSelection
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # DuckDB, which help need not wait for
+with lazily(__name__):  # DuckDB, which help need not wait for
     import duckdb
 
     from shaberi_dagster.reports import sweep
-else:
-    sweep = lazy("shaberi_dagster.reports.sweep")
 
 
 def _read(catalog: "duckdb.DuckDBPyConnection", which: RunSelection) -> Result:
