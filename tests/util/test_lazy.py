@@ -28,7 +28,7 @@ def test_of_several_threads_each_finds_the_whole_module(tmp_path: Path, monkeypa
 
 def test_a_name_that_is_not_there_is_an_error_of_that_module() -> None:
     with pytest.raises(AttributeError, match="module 'wave' has no attribute 'nothing'"):
-        _ = wave.nothing
+        _ = wave.nothing  # type: ignore[attr-defined]
 
 
 def test_imports_within_the_context_are_put_off_and_those_after_it_are_not() -> None:
