@@ -1,7 +1,5 @@
 """A workspace with what stands above the stages: the upgrade of older lakes, and the results beside the lake."""
 
-from typing import TYPE_CHECKING
-
 from shaberi_dagster.exchange.publishing import begin, changed
 from shaberi_dagster.exchange.results.results_tree import is_exported
 from shaberi_dagster.lake.store import Lake, Step
@@ -9,14 +7,11 @@ from shaberi_dagster.lake.upgrades import bring_up_to_date
 from shaberi_dagster.runs.former_hashes import record_former_configs
 from shaberi_dagster.runs.prompts_used import record_known_prompts
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # only older lakes need them
+with lazily(__name__):  # only older lakes need them
     from shaberi_dagster.exchange.trees import importing
     from shaberi_dagster.stages import imported
-else:
-    importing = lazy("shaberi_dagster.exchange.trees.importing")
-    imported = lazy("shaberi_dagster.stages.imported")
 
 
 class Installation(Workspace):

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -26,12 +26,10 @@ from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
 from shaberi_dagster.util.identity import sha256_json
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # its patterns cost start-up time, and few runs have rules
+with lazily(__name__):  # its patterns cost start-up time, and few runs have rules
     from shaberi_dagster.judges.rules import commitments
-else:
-    commitments = lazy("shaberi_dagster.judges.rules.commitments")
 
 _MAX_TOKENS = 1024
 _JSON = json.JSONDecoder(strict=False, object_pairs_hook=list)  # finds the end of an object; orjson does not

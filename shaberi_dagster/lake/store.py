@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote
 
 import duckdb
@@ -26,13 +26,11 @@ from shaberi_dagster.lake.mirror import Mirror, lost
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.settings import check_writable
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.permissions import make_folder
 
-if TYPE_CHECKING:  # with NumPy it costs start-up time, and only who writes needs it
+with lazily(__name__):  # with NumPy it costs start-up time, and only who writes needs it
     import pyarrow as pa
-else:
-    pa = lazy("pyarrow")
 
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
 FILE_BYTES = 16 << 20

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from time import time_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from urllib.parse import quote
 
 import polars as pl
@@ -28,14 +28,11 @@ from shaberi_dagster.lake.store import (
     transaction_properties,
     write_rows,
 )
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # they cost start-up time
+with lazily(__name__):  # they cost start-up time
     import pyarrow as pa
-    import pyarrow.parquet as pq
-else:
-    pa = lazy("pyarrow")
-    pq = lazy("pyarrow.parquet")
+    from pyarrow import parquet as pq
 
 _BUFFERED = 1 << 20  # characters of text that wait in memory for their row group
 _MOST_ROWS = 20_000  # that wait, however short they are

@@ -19,15 +19,13 @@ from pydantic import ValidationError
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, served_name
 from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # its list and its HTTP client cost start-up time
+with lazily(__name__):  # its list and its HTTP client cost start-up time
     import genai_prices
     from genai_prices import types
+if TYPE_CHECKING:
     from genai_prices.types import ConditionalPrice, ModelInfo, TieredPrices
-else:
-    genai_prices = lazy("genai_prices")
-    types = lazy("genai_prices.types")
 
 EMBEDDED = "embedded"
 
