@@ -11,7 +11,8 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.results.selection import FORMATS, REQUESTS, RESULTS, SHABERI_V1, ExportSelection
+from shaberi_dagster.exchange.results.formats import FORMATS, REQUESTS, RESULTS, SHABERI_V1
+from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings, check_writable
 from shaberi_dagster.show.live import reporter_for
@@ -73,7 +74,7 @@ class ExportOptions(CommandOptions):
     as_json: AsJson = False
 
 
-def export(selection: ExportSelection, how: ExportOptions) -> int:
+def export(selection: RunSelection, how: ExportOptions) -> int:
     """Write runs as files that other tools read."""
     with user_umask() if how.output else nullcontext():
         if how.output_format == REQUESTS:
@@ -88,7 +89,7 @@ def export(selection: ExportSelection, how: ExportOptions) -> int:
         )
 
 
-def export_requests(selection: ExportSelection, how: ExportOptions) -> int:
+def export_requests(selection: RunSelection, how: ExportOptions) -> int:
     """Write the calls for answers of one model, to a file or stdout.
 
     Raises:
@@ -117,7 +118,7 @@ def run_export(
     settings: Settings,
     output: Path | None,
     output_format: str,
-    selection: ExportSelection,
+    selection: RunSelection,
     *,
     compact: bool = False,
     as_json: bool = False,

@@ -13,8 +13,8 @@ from shaberi_dagster.defs.operation import operation
 from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.exchange.results.results_tree import export_runs
-from shaberi_dagster.exchange.results.selection import ExportSelection
 from shaberi_dagster.exchange.results.shaberi_v1 import export
+from shaberi_dagster.reports.requests import RunSelection
 
 _FOLDER = "_export/shaberi-v1"  # in the warehouse, unless the launchpad says otherwise
 
@@ -40,7 +40,7 @@ def shaberi_v1(
     """Answers and judgements as trees of JSON Lines as the old Shaberi suite had them, for tools that read those."""
     place = workspace.workspace(context.log)
     output = Path(config.output).absolute() if config.output else place.settings.warehouse / _FOLDER
-    selection = ExportSelection(config.models, config.tags, config.sources)
+    selection = RunSelection(config.models, config.tags, config.sources)
     done = export(place.lake, output, selection, changed=place.reporter.changed)
     return dg.MaterializeResult(
         metadata={

@@ -81,12 +81,14 @@ class Import(ABC, Generic[BlockT, StepT, ReportT]):
     Args:
         tag: `import_tag` of its files in `legacy_files`.
         workspace: Where to write, and whom to tell.
+
+    Attributes:
         now: `created_at` of new rows.
     """
 
-    def __init__(self, tag: str, workspace: Workspace, now: datetime | None = None) -> None:
+    def __init__(self, tag: str, workspace: Workspace) -> None:
         self.tag, self.workspace, self.lake = tag, workspace, workspace.lake
-        self.now = now or datetime.now(UTC)
+        self.now = datetime.now(UTC)
         self.files = self.lake.read("legacy_files", {"import_tag": tag})
         self.progress = StageProgress(STAGE, tag)
 

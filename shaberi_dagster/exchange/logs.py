@@ -45,16 +45,13 @@ IMPORTERS = Kind("importer", "importers", ".py", {}, read=class_in(Importer))
 """The class of each format that plugin folders read."""
 
 
-def import_logs(
-    importer: Importer, paths: Iterable[Path], workspace: Workspace, *, now: datetime | None = None
-) -> ImportReport:
+def import_logs(importer: Importer, paths: Iterable[Path], workspace: Workspace) -> ImportReport:
     """Bring everything of some files into the lake that is not there yet.
 
     Args:
         importer: Their format.
         paths: Files, or folders with files.
         workspace: Where to write, and whom to tell.
-        now: `created_at` of the rows; None is now.
 
     Returns:
         What became of every file.
@@ -65,7 +62,7 @@ def import_logs(
         PartitionBusyError: Another process is importing.
     """
     with importing_alone(workspace.settings.warehouse):
-        return _LogImport(importer, paths, workspace, now).run()
+        return _LogImport(importer, paths, workspace).run()
 
 
 @dataclass
@@ -208,8 +205,8 @@ class _Step(NamedTuple):
 class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
     """The import of some files of one format."""
 
-    def __init__(self, importer: Importer, paths: Iterable[Path], workspace: Workspace, now: datetime | None) -> None:
-        super().__init__(importer.name, workspace, now)
+    def __init__(self, importer: Importer, paths: Iterable[Path], workspace: Workspace) -> None:
+        super().__init__(importer.name, workspace)
         self._importer, self._paths = importer, paths
         self._versions = self.lake.versions()
         self._sources: list[ImportSource] = []

@@ -6,6 +6,7 @@ lenient: where the form of an answer leaves it open whether a demand is met, it 
 
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -42,8 +43,6 @@ _JSON_START = re.compile(r"[\[{]")
 _JSON_LINE = re.compile(r"^[\[{]", re.MULTILINE)
 _MARKUP = re.compile(r"[*_`#>\s「【\[]*+")
 _QUOTED = re.compile(r"「([^「」]{4,})」")
-_DIGITS = str.maketrans("０１２３４５６７８９", "0123456789")
-_CIRCLED = {chr(0x2460 + index): index + 1 for index in range(20)}
 _NUMBERED = re.compile(
     r"^(?P<indent>[ \t　]*+)(?:#{1,6}[ \t]*+|[-*+・][ \t]++)?(?:\*\*|__)?[^\w\s*_(（【\[]{0,3}+[ \t]*+[(（【\[]?"
     r"(?:第|その)?(?P<word>[^\W\d_]{0,12}?)[ 　]?(?P<number>[0-9０-９]{1,2}|[①-⑳])"
@@ -519,7 +518,7 @@ def _numbered_lengths(lines: list[str]) -> set[int]:
         item = _NUMBERED.match(line)
         if item is None:
             continue
-        number = _CIRCLED.get(item["number"]) or int(item["number"].translate(_DIGITS))
+        number = int(unicodedata.normalize("NFKC", item["number"]))
         key = (len(item["indent"]), item["word"])
         if number == 1:
             lists[key] += 1

@@ -186,17 +186,14 @@ class Kind(Mapping[str, T], Generic[T]):
     def _get(self, file: PluginFile) -> T:
         if file not in self._made:
             try:
-                self._made[file] = self._checked(file)
+                self._check_name(file)
+                self._made[file] = self._read(file)
             except PluginError as error:
                 self._made[file] = error
         made = self._made[file]
         if isinstance(made, PluginError):
             raise made
         return made
-
-    def _checked(self, file: PluginFile) -> T:
-        self._check_name(file)
-        return self._read(file)
 
     def _check_name(self, file: PluginFile) -> None:
         if not file.is_own and (not NAME.fullmatch(file.path.stem) or file.path.stem in _RESERVED):

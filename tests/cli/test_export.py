@@ -9,9 +9,9 @@ from shaberi_dagster.cli.export import run_export
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.outcomes import results_result, tree_result
 from shaberi_dagster.exchange.results.results_tree import ResultsExport, RunExport
-from shaberi_dagster.exchange.results.selection import ExportSelection
 from shaberi_dagster.exchange.results.shaberi_v1 import Export, Note
 from shaberi_dagster.reports.report import Document, Sentences
+from shaberi_dagster.reports.requests import RunSelection
 from tests.example_runs import ask, stored_run
 from tests.permissions import read_only
 from tests.results_tree import assert_valid_tree
@@ -63,7 +63,7 @@ def test_without_options_all_runs_go_to_the_folder_of_the_results(workspace, moc
     for tag in ("one", "two"):
         stored_run(workspace, ask(mock, tag=tag))
 
-    code = run_export(settings, None, "results", ExportSelection())
+    code = run_export(settings, None, "results", RunSelection())
 
     assert code == FINE
     assert assert_valid_tree(settings.results)["manifest"] == 2
@@ -74,7 +74,7 @@ def test_the_document_names_each_run_and_its_folder(workspace, mock, settings, t
     stored_run(workspace, ask(mock, tag="one"))
     stored_run(workspace, ask(mock, tag="two"))
 
-    run_export(settings, tmp_path / "there", "results", ExportSelection(tags=["two"]), compact=True, as_json=True)
+    run_export(settings, tmp_path / "there", "results", RunSelection(tags=["two"]), compact=True, as_json=True)
 
     document = json.loads(capsys.readouterr().out)
     assert document["format"] == "results"
@@ -86,7 +86,7 @@ def test_a_run_that_cannot_be_written_is_a_failed_part(workspace, mock, settings
     (settings.results / "mock-model").mkdir(parents=True)
     (settings.results / "mock-model" / "one").write_text("in the way")
 
-    assert run_export(settings, None, "results", ExportSelection()) == FAILED_PARTS
+    assert run_export(settings, None, "results", RunSelection()) == FAILED_PARTS
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def test_a_run_that_cannot_be_written_is_a_failed_part(workspace, mock, settings
 )
 def test_what_does_not_go_together_is_refused(settings, arguments, complaint) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
-        run_export(settings, None, **({"selection": ExportSelection()} | arguments))
+        run_export(settings, None, **({"selection": RunSelection()} | arguments))
 
 
 def test_the_old_trees_have_no_compact_form(settings, tmp_path) -> None:
     with pytest.raises(ConfigurationError, match="--compact goes with --format results"):
-        run_export(settings, tmp_path, "shaberi-v1", ExportSelection(), compact=True)
+        run_export(settings, tmp_path, "shaberi-v1", RunSelection(), compact=True)
 
 
 @pytest.mark.parametrize("output_format", ["results", "shaberi-v1"])
@@ -121,10 +121,10 @@ def test_a_bad_place_is_refused_before_anything_is_written(output_format, worksp
         (foreign, f"{foreign} is neither empty nor" if output_format == "results" else "nothing to export"),
     ):
         with pytest.raises(ConfigurationError, match=reason):
-            run_export(settings, place, output_format, ExportSelection())
+            run_export(settings, place, output_format, RunSelection())
     with (
         read_only(locked),
         pytest.raises(ConfigurationError, match=f"{locked} cannot be written"),
     ):
-        run_export(settings, locked, output_format, ExportSelection())
+        run_export(settings, locked, output_format, RunSelection())
     assert sorted(path.name for path in foreign.iterdir()) == ["thesis.tex"]

@@ -17,6 +17,7 @@ import polars as pl
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.exchange.results.folder import Folder, opened_folder
+from shaberi_dagster.exchange.results.formats import RESULTS
 from shaberi_dagster.exchange.results.manifest import (
     ENSEMBLE,
     FORMAT,
@@ -31,7 +32,6 @@ from shaberi_dagster.exchange.results.manifest import (
     question_sets,
     read_records,
 )
-from shaberi_dagster.exchange.results.selection import RESULTS
 from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.schemas import ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, SCORES, LakeTable
 from shaberi_dagster.lake.statements import fetch

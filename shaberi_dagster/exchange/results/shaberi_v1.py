@@ -9,25 +9,27 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import duckdb
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS, Field
+from shaberi_dagster.benchmarks.registry import Field
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.exchange.importing import SAMPLE, ImportedRows
-from shaberi_dagster.exchange.results.selection import SHABERI_V1, ExportSelection
+from shaberi_dagster.exchange.results.formats import SHABERI_V1
 from shaberi_dagster.exchange.trees.files import CONTENT, DATASETS, display_name
+from shaberi_dagster.exchange.trees.questions import fields_by_column
 from shaberi_dagster.exchange.trees.rows import stored_lines
 from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.statements import fetch, fetch_frame
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.util.identity import check_model_name, safe_name
 from shaberi_dagster.util.progress import StageProgress
 
@@ -49,7 +51,8 @@ _SPELLINGS: Mapping[str, Mapping[str, Field]] = {
 _OWN_COLUMNS = ("Question", "ModelAnswer", "score", "judge_output")
 
 
-class Note(NamedTuple):
+@dataclass(frozen=True)
+class Note:
     """Something to know about a file.
 
     Attributes:
@@ -91,10 +94,7 @@ class Export:
 
     def document(self) -> dict[str, Any]:
         """It as plain values for JSON."""
-        values = asdict(self)
-        for name in ("oddities", "elsewhere", "not_written"):
-            values[name] = [note._asdict() for note in getattr(self, name)]
-        return {"format": SHABERI_V1} | values
+        return {"format": SHABERI_V1} | asdict(self)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class _File:
 def export(
     lake: Lake,
     output: Path,
-    selection: ExportSelection | None = None,
+    selection: RunSelection | None = None,
     *,
     changed: Callable[[StageProgress], object] = lambda _: None,
 ) -> Export:
@@ -135,7 +135,7 @@ def export(
     Args:
         lake: What to read; one version of it, whatever is committed meanwhile.
         output: The folder: empty, new, or with an earlier export.
-        selection: What to export; None for everything.
+        selection: What to export, imported models also with `/` for the `__` of their names; None for everything.
         changed: Told about the progress, in models.
 
     Returns:
@@ -145,7 +145,7 @@ def export(
         ConfigurationError: Nothing is selected, or the folder is somebody else's.
         ShaberiError: A file cannot be written.
     """
-    selection = selection or ExportSelection()
+    selection = selection or RunSelection()
     check_there(lake.folder)
     with connect(lake, "answers", "judgements", "questions", "runs", "legacy_files", "legacy_repeats") as connection:
         source = _Source(connection, selection)
@@ -205,10 +205,10 @@ def _write_files(files: Iterable[_File], output: Path, done: Export) -> None:
         done.files[file.kind] += 1
         done.rows[file.kind] += len(file.rows)
         done.size += len(content)
-        done.oddities += [note._replace(path=str(path)) for note in file.notes]
+        done.oddities += [replace(note, path=str(path)) for note in file.notes]
 
 
-def _is_selected(model: str, selection: ExportSelection) -> bool:
+def _is_selected(model: str, selection: RunSelection) -> bool:
     names = selection.models
     return not names or model in names or display_name(model) in names
 
@@ -224,7 +224,7 @@ class _Source:
         sizes: Number of rows by the file name of a model.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, selection: ExportSelection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, selection: RunSelection) -> None:
         self._connection, self._selection = connection, selection
         self._models: dict[str, set[str]] = defaultdict(set)
         self.sizes: dict[str, int] = defaultdict(int)
@@ -234,7 +234,8 @@ class _Source:
                 name = row["model"] if row["imported"] else safe_name(row["model"])
                 self._models[name].add(row["model"])
                 self.sizes[name] += row["rows"]
-        self._questions = _Questions(connection)
+        questions = fetch(connection, "question_texts", benchmarks=list(_SPELLINGS))
+        self._questions = {_place_of_question(question): question for question in questions}
 
     def portions(self) -> Iterator[list[str]]:
         """File names of models with about `_ROWS_AT_ONCE` rows at a time."""
@@ -307,7 +308,7 @@ class _Source:
         # Several where an older import did not record the lines.
         usual = [names.split(",") for names in orjson.loads(file["row_columns"] or "{}") if names not in lines_with]
         written = [
-            _as_imported(line, self._questions.get(line), unusual.get(line["line"], usual), notes)
+            _as_imported(line, self._question(line), unusual.get(line["line"], usual), notes)
             for line in lines.sort("line").iter_rows(named=True)
         ]
         n_lines = file["lines"] or lines.height
@@ -355,7 +356,7 @@ class _Source:
         self, rows: Sequence[Row], texts: Mapping[tuple[Any, ...], Row], benchmark: str, *, judged: bool
     ) -> list[Row]:
         """Rows in the order of the questions; a failed answer is null, never an error's text."""
-        asked = [self._questions.get(row) for row in rows]
+        asked = [self._question(row) for row in rows]
         placed = sorted(zip(rows, asked, strict=True), key=lambda pair: (pair[1]["position"], pair[0]["sample_index"]))
         columns = [
             name
@@ -376,24 +377,17 @@ class _Source:
             written.append(values)
         return written
 
+    def _question(self, row: Row) -> Row:
+        question = self._questions.get(_place_of_question(row))
+        if question is None:
+            raise ConfigurationError(
+                f"question {row['question_id'][:12]} of {row['run_id']} is not in its set {row['question_set']}"
+            )
+        return question
 
-class _Questions:
-    """The questions of the suite's benchmarks, by set."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        found = fetch(connection, "question_texts", benchmarks=list(_SPELLINGS))
-        self._known = {
-            (question["benchmark"], question["question_set"], question["question_id"]): question for question in found
-        }
-
-    def get(self, row: Row, *question_sets: str) -> Row:
-        """The question of a row in the first of some sets that is known, else in the row's own."""
-        for name in (*question_sets, row["question_set"]):
-            if (question := self._known.get((row["benchmark"], name, row["question_id"]))) is not None:
-                return question
-        raise ConfigurationError(
-            f"question {row['question_id'][:12]} of {row['run_id']} is not in its set {row['question_set']}"
-        )
+def _place_of_question(row: Row) -> tuple[str, str, str]:
+    return row["benchmark"], row["question_set"], row["question_id"]
 
 
 def _without_answers(rows: ImportedRows) -> Iterator[tuple[str, pl.DataFrame]]:
@@ -468,21 +462,14 @@ def _as_imported(
 def _fits(names: Sequence[str], fields: Mapping[str, Any], benchmark: str, values: Mapping[str, Any]) -> bool:
     """Return whether a row can have had these columns: all its fields are there, and each column has a known value."""
     has_output = "judge_output" in names or values.get("judge_output") is None
-    return has_output and fields.keys() <= set(names) <= {*fields, *_OWN_COLUMNS, *_fields_by_column(benchmark)}
-
-
-def _fields_by_column(benchmark: str) -> dict[str, Field]:
-    """The field of a question that a column of the suite says, by the column."""
-    columns = BENCHMARKS[benchmark].columns
-    fields: tuple[Field, ...] = ("reference", "criteria", "category", "upstream_id")
-    return {name: field for field in fields for name in (field, *columns.get(field, ()))}
+    return has_output and fields.keys() <= set(names) <= {*fields, *_OWN_COLUMNS, *fields_by_column(benchmark)}
 
 
 def _spelled(question: Row, benchmark: str, column: str) -> str | int | None:
     """Return the value of a question in a column of the suite, where ids of MT-Bench are numbers."""
     if column == "Question":
         return str(question["question"])
-    value: str | None = question[_fields_by_column(benchmark)[column]]
+    value: str | None = question[fields_by_column(benchmark)[column]]
     return int(value) if column == "id" and value is not None and value.isdecimal() else value
 
 

@@ -18,6 +18,7 @@ from shaberi_dagster.exchange.suite.values import (
     SymbolicRows,
 )
 from shaberi_dagster.judges.programs import SuiteError, nodes, run
+from shaberi_dagster.judges.sets import AdoptedBenchmark
 
 _NAMES = {"tengu": "tengu", "elyza": "elyza", "mt-bench": "mt_bench", "mt_bench": "mt_bench", "rakuda": "rakuda"}
 """Parts of the names of the suite's data sets, and our benchmarks."""
@@ -35,32 +36,18 @@ _LOADERS = ("datasets.load_dataset", "load_dataset", "datasets.Dataset.from_json
 _MODEL = Symbol({"input": "model"})
 
 
-@dataclass(frozen=True)
-class ReadBenchmark:
-    """A benchmark of the suite.
-
-    Attributes:
-        dataset: The suite's name for it.
-        judge: Program of a judgement: inputs are an answer, its question and the judge's model; it returns `score`.
-        left_out: 1-based positions of questions that are not asked.
-    """
-
-    dataset: str
-    judge: Mapping[str, Any]
-    left_out: tuple[int, ...]
-
-
 @dataclass
 class ReadSuite:
     """All that was read of a checkout.
 
     Attributes:
-        benchmarks: By our names.
+        benchmarks: By our names. Inputs of a judge's program are an answer, its question and the judge's model; it
+            returns `score`.
         answers: Program of an answer: inputs are question and model; it returns what is kept of the reply.
         refused: What was not read, and why.
     """
 
-    benchmarks: dict[str, ReadBenchmark] = field(default_factory=dict)
+    benchmarks: dict[str, AdoptedBenchmark] = field(default_factory=dict)
     answers: Mapping[str, Any] | None = None
     refused: list[str] = field(default_factory=list)
 
@@ -140,10 +127,11 @@ class _Places:
     table_file: str
     table_name: str
 
-    def benchmark(self, dataset: str, benchmark: str) -> ReadBenchmark:
+    def benchmark(self, dataset: str, benchmark: str) -> AdoptedBenchmark:
         """Read a benchmark."""
         selection = self._selection(dataset, benchmark)
-        return ReadBenchmark(dataset, self._judge(dataset, benchmark), _left_out(selection))
+        judge = self._judge(dataset, benchmark)
+        return AdoptedBenchmark(dataset=dataset, judge=judge, left_out=_left_out(selection))
 
     def _entry(self, walk: SuiteWalk, dataset: str) -> Mapping[str, Any]:
         entry: Mapping[str, Any] = walk.named(self.table_file, self.table_name)[dataset]

@@ -290,14 +290,18 @@ class Listing:
     stored: pl.DataFrame
 
     @cached_property
+    def _read(self) -> pl.DataFrame:
+        """Files that earlier imports have read."""
+        return self.stored.filter(pl.col("status").is_in(READ))
+
+    @cached_property
     def current(self) -> pl.DataFrame:
         """The files whose lines count, in the order of precedence: those that were found, and others of before.
 
         Columns: those of `_FACTS`, and `status`: `imported`, or `duplicate` for the bytes of another one of its tree.
         """
         found = facts_of(file for file in self.found if file.reason is None)
-        before = self.stored.filter(pl.col("status").is_in(READ)).select(_FACTS)
-        others = before.join(found, on=["source", "path"], how="anti")
+        others = self._read.select(_FACTS).join(found, on=["source", "path"], how="anti")
         order = pl.col("dataset").replace_strict(_DATASET_ORDER, default=len(_DATASET_ORDER))
         return (
             pl.concat([found, others])
@@ -312,15 +316,14 @@ class Listing:
     @cached_property
     def new(self) -> pl.DataFrame:
         """The current files that no import has read."""
-        before = self.stored.filter(pl.col("status").is_in(READ))
-        return self.current.join(before, on=["source", "path", "sha256"], how="anti")
+        return self.current.join(self._read, on=["source", "path", "sha256"], how="anti")
 
     @cached_property
     def replaced(self) -> pl.DataFrame:
         """Files that have other bytes than those that were imported: `_FACTS` of before, and `new_sha256`."""
-        before = self.stored.filter(pl.col("status").is_in(READ)).select(_FACTS)
         now = self.current.select("source", "path", new_sha256="sha256")
-        return before.join(now, on=["source", "path"]).filter(pl.col("sha256") != pl.col("new_sha256"))
+        both = self._read.select(_FACTS).join(now, on=["source", "path"])
+        return both.filter(pl.col("sha256") != pl.col("new_sha256"))
 
     def to_read(self) -> dict[str, list[LegacyFile]]:
         """For each model with something new one file of each content that no import has read."""

@@ -9,7 +9,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -46,7 +46,7 @@ from shaberi_dagster.lake.formats import FORMAT, stored_format
 from shaberi_dagster.lake.schemas import CONSENSUS, METRICS, SCORES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.questions import store_question_set, stored_question_set
-from shaberi_dagster.runs.spec import ImportedJudge, ImportedSpec, RunSpec
+from shaberi_dagster.runs.spec import ImportedSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.imported import OF_TREE
 from shaberi_dagster.stages.metrics import with_scales
@@ -529,12 +529,11 @@ def _specs(step: _Step, plan: pl.DataFrame, before: Mapping[str, RunSpec]) -> li
             for benchmark, name, n_planned in planned[run_id]
         }
         names = sorted({name for benchmark in benchmarks.values() for name in benchmark.imported_judges})
-        judges = (ImportedJudge(**asdict(known), config_hash=known.config_hash) for known in map(legacy_judge, names))
         imported = ImportedSpec(
             display_name=display_name(model),
             generation=generation,
             source=sources[run_id],
-            judges=tuple(judges),
+            judges=tuple(map(legacy_judge, names)),
             not_recorded=NOT_RECORDED,
         )
         specs.append(imported_run(model, run_tag, benchmarks, imported, own))

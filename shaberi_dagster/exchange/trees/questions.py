@@ -114,14 +114,18 @@ def question_from(row: Row, benchmark: Benchmark, position: int) -> Question:
 
 def other_fields(row: Row, benchmark: str, question: Question) -> dict[str, Any]:
     """The columns of a row that its question does not already say."""
-    said = _said(benchmark, question)
-    return {name: value for name, value in row.fields.items() if name not in said or not _agrees(value, said[name])}
+    fields = fields_by_column(benchmark)
+    return {
+        name: value
+        for name, value in row.fields.items()
+        if name not in fields or not _agrees(value, getattr(question, fields[name]))
+    }
 
 
 @cache
-def _said(benchmark: str, question: Question) -> Mapping[str, str | None]:
-    """Map the columns that may repeat a part of a question to that part."""
-    return {name: getattr(question, field) for field in _FIELDS for name in _names(BENCHMARKS[benchmark], field)}
+def fields_by_column(benchmark: str) -> Mapping[str, Field]:
+    """Map the columns that may repeat a part of a question to that field of it."""
+    return {name: field for field in _FIELDS for name in _names(BENCHMARKS[benchmark], field)}
 
 
 def question_sets_in(files: Iterable[LegacyFile], given: Iterable[QuestionSet] = ()) -> QuestionIndex:

@@ -9,10 +9,8 @@ inferred from the dates at which judgements were published. P1: from 2024-04, sc
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from datetime import datetime
-from functools import cached_property
-from typing import Literal
+from typing import Any
 
 import polars as pl
 
@@ -22,39 +20,14 @@ from shaberi_dagster.exchange.trees.reading import CONTENTS, LINES, QUARANTINE, 
 from shaberi_dagster.exchange.trees.runs import MISSING, EarlierRun, Sample, SampleKey, judged_texts
 from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_REPEATS, LakeTable
 from shaberi_dagster.llm.thinking import MARKS, answer_state, split_thinking
+from shaberi_dagster.runs.spec import ImportedJudge
 from shaberi_dagster.stages.scores import scales
 from shaberi_dagster.util.identity import sha256_json, sha256_text
 
 _OLD_PROMPT = "-oldjudgeprompt"
 
 
-@dataclass(frozen=True)
-class LegacyJudge:
-    """A judge folder.
-
-    Attributes:
-        judge: The folder's name without `judge_`. Another prompt has another folder, hence another name.
-        model: The judging model; the name itself where nothing else is known.
-        prompt_version: P1, P2, P3 or a choice of them; None when nothing is known.
-        prompt_version_source: `inferred` (from dates), or `unknown`.
-        temperature: As the suite's code had it; None when nothing is known.
-        max_tokens: Likewise.
-    """
-
-    judge: str
-    model: str
-    prompt_version: str | None
-    prompt_version_source: Literal["inferred", "unknown"]
-    temperature: float | None
-    max_tokens: int | None
-
-    @cached_property
-    def config_hash(self) -> str:
-        """Identity of the judge's settings as far as they are known."""
-        return sha256_json({"legacy": asdict(self)})
-
-
-_KNOWN: Mapping[str, tuple[str, str]] = {
+_KNOWN: Mapping[str, tuple[str, str | None]] = {
     "gpt-4-turbo-preview": ("gpt-4-turbo-preview", "P1 or P2"),
     "gpt-4.1-2025-04-14": ("gpt-4.1-2025-04-14", "P2 or P3"),
     "gpt-5.1-2025-11-13": ("gpt-5.1-2025-11-13", "P3"),
@@ -65,13 +38,18 @@ _KNOWN: Mapping[str, tuple[str, str]] = {
 }
 
 
-def legacy_judge(name: str) -> LegacyJudge:
-    """The judge of a folder `judge_{name}`."""
-    if name in _KNOWN:
-        model, version = _KNOWN[name]
-        return LegacyJudge(name, model, version, "inferred", temperature=0.0, max_tokens=1024)
-    model = name.removesuffix(_OLD_PROMPT) or name
-    return LegacyJudge(name, model, None, "unknown", temperature=None, max_tokens=None)
+def legacy_judge(name: str) -> ImportedJudge:
+    """Tell what is known of the judge of a folder `judge_{name}`. Another prompt has another folder and name."""
+    model, version = _KNOWN.get(name, (name.removesuffix(_OLD_PROMPT) or name, None))
+    known: dict[str, Any] = {
+        "judge": name,
+        "model": model,
+        "prompt_version": version,
+        "prompt_version_source": "inferred" if version else "unknown",
+        "temperature": 0.0 if version else None,
+        "max_tokens": 1024 if version else None,
+    }
+    return ImportedJudge(**known, config_hash=sha256_json({"legacy": known}))
 
 
 NOT_RECORDED = "settings, tokens, times, finish_reason"
@@ -327,14 +305,12 @@ def stored_lines(rows: ImportedRows, files: pl.DataFrame) -> Lines:
     answers, raw_texts = _with_raw_hash(rows.answers)
     opinion = ["recorded_score", "recovered_score", "score_source", "judge_output"]
     stored = answers.filter(answer_origin="stored").select(
-        *_own("answers", "model", "question_set"),
+        *_own("answers"),
         judge=pl.lit(None, pl.String),
         text_hash="raw_hash",
         answered_at="answered_at",
     )
-    judged = rows.judgements.select(
-        *_own("judgements", "model", "question_set"), *opinion, "judge", text_hash="answer_hash"
-    )
+    judged = rows.judgements.select(*_own("judgements"), *opinion, "judge", text_hash="answer_hash")
     repeats = rows.repeats.with_columns(pl.col("judge_round").fill_null(0))
     again = repeats.filter(pl.col("judge").is_null()).join(
         answers.select(*_RUN_SAMPLE, "model", "question_set", "answered_at", text_hash="raw_hash"), on=_RUN_SAMPLE
@@ -348,8 +324,8 @@ def stored_lines(rows: ImportedRows, files: pl.DataFrame) -> Lines:
     frames = [
         stored,
         judged,
-        again.select(*_own("answers", "model", "question_set"), "judge", "text_hash", "answered_at"),
-        judged_again.select(*_own("judgements", "model", "question_set"), *opinion, "judge", "text_hash"),
+        again.select(*_own("answers"), "judge", "text_hash", "answered_at"),
+        judged_again.select(*_own("judgements"), *opinion, "judge", "text_hash"),
     ]
     lines = pl.concat([LINES.to_frame(), *(frame.cast({"line": pl.Int64}) for frame in frames)], how="diagonal")
     contents = files.filter(pl.col("lines").is_not_null()).unique([*CONTENT], keep="first", maintain_order=True)
@@ -376,9 +352,9 @@ def stored_lines(rows: ImportedRows, files: pl.DataFrame) -> Lines:
     )
 
 
-def _own(kind: str, *more: str) -> list[pl.Expr]:
+def _own(kind: str) -> list[pl.Expr]:
     """List the columns that all kinds of rows have of their lines."""
-    names = ("benchmark", "question_id", "sample_index", "legacy_fields", *more)
+    names = (*SAMPLE, "legacy_fields", "model", "question_set")
     return [
         pl.lit(kind).alias("kind"),
         pl.col("source_sha256").alias("sha256"),

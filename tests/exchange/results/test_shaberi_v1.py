@@ -12,9 +12,9 @@ from shaberi_dagster.deciding.candidates import partial_spec
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.exchange.caches import import_ensemble
 from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.results.selection import ExportSelection
 from shaberi_dagster.exchange.results.shaberi_v1 import RECORD_NAME, export
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
+from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.settings import Settings
 from tests.commands import lake_of
@@ -98,8 +98,8 @@ def test_a_column_that_only_some_rows_have_is_theirs_alone(workspace, tmp_path, 
     second.judgements("tengu", [judged[2], rows_of("tengu", ["a", "b"], [1, 2])[1]])
     imported(workspace, first=first, second=second)
 
-    done = export(workspace.lake, output / "first", ExportSelection(sources=["first"]))
-    export(workspace.lake, output / "second", ExportSelection(sources=["second"]))
+    done = export(workspace.lake, output / "first", RunSelection(sources=["first"]))
+    export(workspace.lake, output / "second", RunSelection(sources=["second"]))
 
     for name, tree in (("first", first), ("second", second)):
         for path in files_in(output / name):
@@ -193,7 +193,7 @@ def test_one_tree_alone_comes_out_as_it_was_whatever_the_others_say(workspace, t
     imported(workspace, first=first, second=second)
 
     export(workspace.lake, output / "all")
-    export(workspace.lake, output / "second", ExportSelection(sources=["second"]))
+    export(workspace.lake, output / "second", RunSelection(sources=["second"]))
 
     assert_same_trees(second.root, output / "second")
     assert path_of("rakuda") in files_in(output / "all")
@@ -227,8 +227,8 @@ def test_only_what_is_asked_for_is_exported(workspace, tree, output):
     tree.judgements("elyza", rows_of("elyza", ["other"], [2]), model="org__two")
     imported(workspace, tree=tree)
 
-    export(workspace.lake, output / "model", ExportSelection(models=["org/one"]))
-    export(workspace.lake, output / "tag", ExportSelection(tags=["legacy-tree-gen2"]))
+    export(workspace.lake, output / "model", RunSelection(models=["org/one"]))
+    export(workspace.lake, output / "tag", RunSelection(tags=["legacy-tree-gen2"]))
 
     assert files_in(output / "model") == {path_of("elyza", "org__one")}
     assert files_in(output / "tag") == {path_of("elyza", "org__two", GPT_4)}
@@ -236,7 +236,7 @@ def test_only_what_is_asked_for_is_exported(workspace, tree, output):
 
 @pytest.mark.parametrize(
     "selection",
-    [ExportSelection(models=["nobody"]), ExportSelection(tags=["never"]), ExportSelection(sources=["nowhere"])],
+    [RunSelection(models=["nobody"]), RunSelection(tags=["never"]), RunSelection(sources=["nowhere"])],
     ids=["model", "tag", "source"],
 )
 @pytest.mark.usefixtures("imported_tree")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from shaberi_dagster.exchange.results.selection import ExportSelection
 from shaberi_dagster.exchange.results.shaberi_v1 import export
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
+from shaberi_dagster.reports.requests import RunSelection
 from tests.archives import extract
 from tests.exchange.results.comparing import assert_same_trees
 from tests.sizes import FULL
@@ -33,7 +33,7 @@ def assert_comes_out_as_it_was(workspace, folder, output):
     import_trees(ImportRequest({name: folder / name for name in TREES}), workspace)
     oddities = []
     for name in TREES:
-        done = export(workspace.lake, output / name, ExportSelection(sources=[name]))
+        done = export(workspace.lake, output / name, RunSelection(sources=[name]))
         assert_same_trees(folder / name, output / name)
         assert (done.elsewhere, done.not_written, done.same) == ([], [], 0)
         oddities += done.oddities
