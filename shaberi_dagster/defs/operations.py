@@ -4,8 +4,7 @@ Each is a Dagster job in this process, on the instance that the UI shows; progre
 """
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.live import reporter_for
 from shaberi_dagster.util.lazy import lazily
-from shaberi_dagster.util.progress import Reporter
 
 with lazily(__name__):  # Dagster is loaded when something is run: what is wrong is said before
     import dagster as dg
@@ -58,7 +56,7 @@ def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str
         ConfigurationError: A tree is no folder, or there is nothing to import.
     """
     named = named_trees(trees)
-    with _reporting() as reporter:
+    with reporting_to(reporter_for(sys.stderr)) as reporter:
         # The UI shows folders; a relative one would mean another folder there.
         asked = [f"{name}={folder}" for name, folder in named.items()]
         config = {"trees": asked, "tag": tag, "models": models, "log_runs": log_runs}
@@ -80,7 +78,7 @@ def import_caches(settings: Settings, paths: Sequence[Path]) -> Mapping[str, Any
     Raises:
         ConfigurationError: A path does not exist, or there is no cache in it.
     """
-    with _reporting():
+    with reporting_to(reporter_for(sys.stderr)):
         # The UI shows the paths; a relative one would mean another place there.
         config = {"paths": [str(path.absolute()) for path in paths]}
         (event,) = _run("import_ensemble", config, settings).get_asset_materialization_events()
@@ -130,7 +128,7 @@ def reprocess_runs(
     """
     make_pipeline(passes, options)  # a wrong name is said before anything is started
     check_there(settings.warehouse)
-    with _reporting() as reporter:
+    with reporting_to(reporter_for(sys.stderr)) as reporter:
         chosen = {"models": list(models), "tags": list(tags), "sources": list(sources)}
         config = {"passes": list(passes), "pass_options": list(options), **chosen}
         counts = _run("reprocess", config, settings).output_for_node("reprocess_runs")
@@ -154,7 +152,7 @@ def decide(request: DecisionRequest, options: CallOptions) -> tuple[DecisionRepo
     keys = named_pairs(
         (request.base_url, request.api_key_variable), (request.judge_base_url, request.judge_api_key_variable)
     )
-    with _reporting(), keys_named(keys):
+    with reporting_to(reporter_for(sys.stderr)), keys_named(keys):
         decision = prepare(request, workspace)
         with published_at_the_end(workspace):
             _run("decide", _config(request, options), workspace.settings)
@@ -179,7 +177,7 @@ def link(request: LinkRequest, options: CallOptions) -> list[dict[str, Any]]:
     """
     workspace = Installation(Settings.from_environment(), options=options)
     keys = named_pairs((request.judge_base_url, request.judge_api_key_variable))
-    with _reporting(), keys_named(keys):
+    with reporting_to(reporter_for(sys.stderr)), keys_named(keys):
         link_id = prepare_link(request, workspace).link_id
         with published_at_the_end(workspace):
             _run("link", _config(request, options), workspace.settings)
@@ -196,11 +194,3 @@ def _run(job: str, config: Mapping[str, Any], settings: Settings) -> "dg.Execute
     with execution.ready_instance(settings.dagster_home) as instance:
         tags = {"shaberi/command": job.replace("_", "-")}
         return code_location.run_operation(job, instance, config, tags=tags)
-
-
-@contextmanager
-def _reporting() -> Iterator[Reporter]:
-    """Progress on stderr."""
-    reporter = reporter_for(sys.stderr)
-    with reporting_to(reporter):
-        yield reporter

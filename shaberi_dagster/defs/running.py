@@ -64,6 +64,8 @@ class Evaluation:
         stages: Only these; None means all that the options leave.
 
     Attributes:
+        workspace: Workspace that it reads and writes.
+        benchmarks: Benchmarks that it is about; the runs may have others.
         calls_made: Calls that `run` made, by stage.
 
     Raises:
@@ -85,7 +87,7 @@ class Evaluation:
             check_cluster()
         self.calls_made: dict[str, int] = {}
         self._refusals: list[str] = []
-        self._workspace = Installation(Settings.from_environment(), options=options)
+        self.workspace = Installation(Settings.from_environment(), options=options)
         self._command, self._command_id = command, uuid.uuid4().hex
         self._only = stages
         self._rejudge, self._reprocess, self._submit = rejudge, reprocess, submit
@@ -94,24 +96,14 @@ class Evaluation:
             *((request.base_url, request.api_key_variable) for request in requests),
             *((request.judge_base_url, request.judge_api_key_variable) for request in requests),
         )
-        self._judges_asked = named_judges(requests[0], self._workspace)
-        self._benchmarks = self._asked_benchmarks(requests[0])
+        self._judges_asked = named_judges(requests[0], self.workspace)
+        self.benchmarks = self._asked_benchmarks(requests[0])
         self._specs = [self._judged_again(request) if rejudge else self._planned(request) for request in requests]
-
-    @property
-    def workspace(self) -> Workspace:
-        """Workspace that it reads and writes."""
-        return self._workspace
 
     @property
     def spec(self) -> RunSpec:
         """The only run, or the first of several."""
         return self._specs[0]
-
-    @property
-    def benchmarks(self) -> list[str]:
-        """Benchmarks that it is about; the runs may have others."""
-        return self._benchmarks
 
     def run(self) -> str:
         """Materialize all runs, one after the other.
@@ -124,7 +116,7 @@ class Evaluation:
             if self._is_up_to_date():
                 self._announce(reporter.note)
             else:
-                with published_at_the_end(self._workspace), self._execution(reporter) as (materialize, runs):
+                with published_at_the_end(self.workspace), self._execution(reporter) as (materialize, runs):
                     for spec, wanted in runs:
                         try:
                             materialize(wanted)
@@ -135,8 +127,8 @@ class Evaluation:
                             without_calls = [stage for stage in self._stages() if stage not in CALLING_NAMES]
                             materialize(replace(wanted, stages=without_calls))
                         if self._only is not None:
-                            set_status(spec, self._workspace)
-                            self._workspace.changed(spec.run_id)
+                            set_status(spec, self.workspace)
+                            self.workspace.changed(spec.run_id)
         self.calls_made = dict(self._n_calls() - calls_before)
         if self._only is not None:
             return "partial"
@@ -154,11 +146,11 @@ class Evaluation:
             What materializes a run, here or by the workers of a cluster; and the runs, each registered when its turn
             comes.
         """
-        workspace = self._workspace
+        workspace = self.workspace
         workspace.lake.check_writable()
         if not (self._reprocess or self._submit) and any(not self._is_complete(spec) for spec in self._specs):
             stages = self._stages()
-            answers = self._benchmarks if Answers.name in stages and self._n_missing else []
+            answers = self.benchmarks if Answers.name in stages and self._n_missing else []
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
             judges = self._llm_judges() if Judgements.name in stages else []
             check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, stages=stages)
@@ -168,7 +160,7 @@ class Evaluation:
         wanted = {
             spec.run_id: jobs.Materialization(
                 spec.run_id,
-                self._benchmarks,
+                self.benchmarks,
                 stages=self._stages(),
                 judges=self._judges(),
                 reprocess=self._reprocess,
@@ -200,7 +192,7 @@ class Evaluation:
         """The scores of these runs."""
         asked = self._judges_asked
         judges = (
-            (name for benchmark in self._benchmarks for name in self.spec.chosen_judges(benchmark, asked))
+            (name for benchmark in self.benchmarks for name in self.spec.chosen_judges(benchmark, asked))
             if asked
             else ()
         )
@@ -214,10 +206,10 @@ class Evaluation:
 
     def failures(self) -> str:
         """Say why not all is complete, in one line."""
-        keys = {"run_id": [spec.run_id for spec in self._specs], "benchmark": self._benchmarks}
+        keys = {"run_id": [spec.run_id for spec in self._specs], "benchmark": self.benchmarks}
         reasons = list(self._refusals)
         for stage in (name for name in self._stages() if name in CALLING_NAMES):
-            rows = self._workspace.lake.read(stage, keys).filter(status="error")
+            rows = self.workspace.lake.read(stage, keys).filter(status="error")
             if stage == Judgements.name:
                 rows = rows.filter(~pl.col("superseded"))
             if rows.height:
@@ -231,40 +223,40 @@ class Evaluation:
         """Forecast the calls that would be made."""
         stages, judges = self._stages(), self._judges()
         now = datetime.now(UTC)
-        estimates = forecast(self._specs, self._benchmarks, stages, self._workspace, now=now, judges=judges)
+        estimates = forecast(self._specs, self.benchmarks, stages, self.workspace, now=now, judges=judges)
         return [estimate.without_calls() for estimate in estimates] if self._reprocess else estimates
 
     def _asked_benchmarks(self, request: RunRequest) -> list[str]:
-        return benchmarks_of(request, find_run(self._workspace.lake, request.model, request.tag))
+        return benchmarks_of(request, find_run(self.workspace.lake, request.model, request.tag))
 
     def _planned(self, request: RunRequest) -> RunSpec:
-        return plan_run(request, self._workspace, is_judged=self._only is None or Judgements.name in self._only)
+        return plan_run(request, self.workspace, is_judged=self._only is None or Judgements.name in self._only)
 
     def _judged_again(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
-        before = find_run(self._workspace.lake, request.model, request.tag)
+        before = find_run(self.workspace.lake, request.model, request.tag)
         if before is None:
             raise ConfigurationError(
                 f"run {run_id_of(request.model, request.tag)} has no answers to rejudge: leave --rejudge out"
             )
         # No answer is made, so a limited run stays limited.
-        spec = plan_run(request.model_copy(update={"limit": request.limit or before.limit}), self._workspace)
+        spec = plan_run(request.model_copy(update={"limit": request.limit or before.limit}), self.workspace)
         old = {judge.name for judge in before.judges}
         old |= {name for settings in before.benchmarks.values() for name in settings.imported_judges}
         asked = self._judges_asked or [judge.name for judge in spec.judges]
-        return judged_again(spec, [name for name in asked if name in old], self._benchmarks)
+        return judged_again(spec, [name for name in asked if name in old], self.benchmarks)
 
     def _stages(self) -> list[str]:
         spec = self.spec
         makes_answers = not (self._rejudge or self._reprocess or spec.origin == "imported")
-        needed = [stage for stage in STAGES if stage.is_needed(spec, self._benchmarks)]
+        needed = [stage for stage in STAGES if stage.is_needed(spec, self.benchmarks)]
         names = [stage.name for stage in needed if makes_answers or stage is not Answers]
         return names if self._only is None else [name for name in self._only if name in names]
 
     def _n_items(self, spec: RunSpec) -> int:
         """Rows of the stages that make calls; those of passes are not counted before they are made."""
         judges, stages = self._judges(), [stage_named(name) for name in self._stages()]
-        return sum(stage.n_rows(spec, name, judges) for stage in stages for name in self._benchmarks)
+        return sum(stage.n_rows(spec, name, judges) for stage in stages for name in self.benchmarks)
 
     def _judges(self) -> list[str]:
         """With --rejudge only the judges asked for are called."""
@@ -273,30 +265,30 @@ class Evaluation:
     @cached_property
     def _n_missing(self) -> int:
         """Answers of all runs that nobody had paid for when the command began; without any no endpoint is needed."""
-        return sum(answers_missing(spec, self._benchmarks, self._workspace) for spec in self._specs)
+        return sum(answers_missing(spec, self.benchmarks, self.workspace) for spec in self._specs)
 
     def _other_models(self) -> list[RunSpec]:
         """Return the first run that lacks answers of each model but the first."""
         first: dict[str, RunSpec] = {}
         for spec in self._specs:
-            if spec.model != self.spec.model and answers_missing(spec, self._benchmarks, self._workspace):
+            if spec.model != self.spec.model and answers_missing(spec, self.benchmarks, self.workspace):
                 first.setdefault(spec.model, spec)
         return list(first.values())
 
     def _is_sampled(self) -> bool:
         """Return whether several samples are made here."""
-        return self.spec.origin == "own" and any(self.spec.benchmarks[name].samples > 1 for name in self._benchmarks)
+        return self.spec.origin == "own" and any(self.spec.benchmarks[name].samples > 1 for name in self.benchmarks)
 
     def _llm_judges(self) -> list[str]:
         """The judges that are asked about everything; those that rules leave something to may not be asked at all."""
-        judged = [name for name in self._benchmarks if not get_benchmark(name).has_rule]
+        judged = [name for name in self.benchmarks if not get_benchmark(name).has_rule]
         return [judge for name in judged for judge in self.spec.chosen_judges(name, self._judges())]
 
     def _graders(self) -> list[str]:
         """The judges that rules leave something to."""
         if Judgements.name not in self._stages():
             return []
-        ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
+        ruled = [name for name in self.benchmarks if get_benchmark(name).has_rule]
         chosen = (self.spec.judge(judge) for name in ruled for judge in self.spec.chosen_judges(name, self._judges()))
         return sorted({judge.name for judge in chosen if judge})
 
@@ -305,44 +297,44 @@ class Evaluation:
         if self._rejudge or self._reprocess:
             return False
         stages = self._stages()
-        return all(is_up_to_date(spec, self._benchmarks, stages, self._workspace) for spec in self._specs)
+        return all(is_up_to_date(spec, self.benchmarks, stages, self.workspace) for spec in self._specs)
 
     def _is_complete(self, spec: RunSpec) -> bool:
-        return load_run(self._workspace.lake, spec.run_id) == spec and self._state(spec) == "complete"
+        return load_run(self.workspace.lake, spec.run_id) == spec and self._state(spec) == "complete"
 
     def _n_calls(self) -> Counter[str]:
         """Calls that are the runs' own, by stage."""
         keys = {"run_id": [spec.run_id for spec in self._specs]}
-        return Counter(self._workspace.lake.read("calls", keys, ["stage"])["stage"].to_list())
+        return Counter(self.workspace.lake.read("calls", keys, ["stage"])["stage"].to_list())
 
     def _state(self, spec: RunSpec) -> str:
         """Return the state of the benchmarks that this command is about; the run may have others."""
-        (text,) = self._workspace.lake.read("runs", {"run_id": spec.run_id}, ["status_by_benchmark"]).row(0)
+        (text,) = self.workspace.lake.read("runs", {"run_id": spec.run_id}, ["status_by_benchmark"]).row(0)
         states: dict[str, str] = orjson.loads(text)
-        made = (states[name] for name in self._benchmarks if spec.is_made_here(name))
+        made = (states[name] for name in self.benchmarks if spec.is_made_here(name))
         return next((state for state in made if state != "complete"), "complete")
 
     def _announce(self, note: Callable[[str], object]) -> None:
         spec = self.spec
-        for name in self._benchmarks:
+        for name in self.benchmarks:
             settings = spec.benchmarks[name]
             note(f"{name}: {settings.question_set} ({settings.n_questions} questions, from {settings.source})")
         if self._is_sampled():
-            planned = sum(spec.n_planned(name) for spec in self._specs for name in self._benchmarks)
+            planned = sum(spec.n_planned(name) for spec in self._specs for name in self.benchmarks)
             note(
                 f"samples: {planned - self._n_missing} of {planned} are there or paid for, "
                 f"{self._n_missing} calls to make"
             )
-        ruled = [name for name in self._benchmarks if get_benchmark(name).has_rule]
+        ruled = [name for name in self.benchmarks if get_benchmark(name).has_rule]
         if ruled and Judgements.name in self._stages():
             graders = ", ".join(self._graders())
             rest = f"what they cannot tell by {graders}" if graders else _WRONG
             note(f"{', '.join(ruled)}: graded by rules; {rest}")
-        prompts = self._workspace.prompts
+        prompts = self.workspace.prompts
         for judge in spec.judges:
             if judge.prompt and not is_own(judge.prompt) and judge.name in (self._judges() or [judge.name]):
                 variant = prompts.variant(judge.prompt)
-                alike = [name for name in self._benchmarks if judges_alike(prompts, variant, get_benchmark(name))]
+                alike = [name for name in self.benchmarks if judges_alike(prompts, variant, get_benchmark(name))]
                 if alike:
                     note(f"judge {judge.name} is told what {judge.model} is told in {', '.join(alike)}")
         if DEFAULT_MODEL in self._llm_judges():

@@ -1,8 +1,8 @@
 """The format of numbers and lists in tables and sentences; an unknown number is a dash."""
 
 import math
-from collections.abc import Iterable
-from typing import TypeGuard
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeGuard
 
 from shaberi_dagster.reports.report import NOTHING
 from shaberi_dagster.statistics.intervals import Interval
@@ -31,6 +31,12 @@ def p_value(value: float | None) -> str:
     if not is_number(value):
         return NOTHING
     return f"{value:.3f}" if value >= _SMALLEST_P else f"<{_SMALLEST_P}"
+
+
+def interval_of(row: Mapping[str, Any], name: str = "") -> Interval | None:
+    """Return the interval whose ends a row has as `{name}lower` and `{name}upper`; None where they are not known."""
+    lower, upper = row[f"{name}lower"], row[f"{name}upper"]
+    return None if lower is None else Interval(lower, upper)
 
 
 def interval(ends: Interval | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import duckdb
 
 from shaberi_dagster.lake.statements import fetch
-from shaberi_dagster.reports.figures import interval, signed_interval
+from shaberi_dagster.reports.figures import interval, interval_of, signed_interval
 from shaberi_dagster.reports.report import (
     Plot,
     Point,
@@ -23,7 +23,6 @@ from shaberi_dagster.reports.report import (
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.reports.standings import Ranking, Standing
-from shaberi_dagster.statistics.intervals import Interval
 
 _NO_WORSE = frozenset({"best", "tied"})
 _AMOUNTS = (("USD", "usd", "{:,.4f}"), ("completion tokens", "completion_tokens", "{:,.0f}"))
@@ -109,9 +108,9 @@ def _table(sweep: SweepReport, ranking: Ranking) -> Table:
         text("model", cuts="middle", where=several("model")),
         text("tag", folds=True),
         number("score", "mean", form="{:.2f}"),
-        number("95 % CI", lambda row: interval(_ends(row, "ci_questions"))),
+        number("95 % CI", lambda row: interval(interval_of(row, "ci_questions_"))),
         number("- best", "difference", form="{:+.2f}"),
-        number("its CI", lambda row: signed_interval(_ends(row, "difference"))),
+        number("its CI", lambda row: signed_interval(interval_of(row, "difference_"))),
         number("n", "n_common_questions", form="{}"),
         number("tokens", "completion_tokens", null="unknown"),
         number("thinking", "reasoning_tokens", where=known("reasoning_tokens")),
@@ -129,15 +128,10 @@ def _plot(rows: Sequence[Row]) -> Plot | None:
     """Draw scores against dollars where all are known, else against tokens."""
     for title, name, form in _AMOUNTS:
         if len(rows) > 1 and all(row[name] is not None and row["mean"] is not None for row in rows):
-            places = [(row["tag"], row[name], row["mean"], _ends(row, "ci_questions")) for row in rows]
+            places = [(row["tag"], row[name], row["mean"], interval_of(row, "ci_questions_")) for row in rows]
             points = [Point(*place, *((ends.lower, ends.upper) if ends else (None, None))) for *place, ends in places]
             return Plot(title, "score", points, form)
     return None
-
-
-def _ends(row: Row, name: str) -> Interval | None:
-    lower, upper = row[f"{name}_lower"], row[f"{name}_upper"]
-    return None if lower is None else Interval(lower, upper)
 
 
 def _rows(sweep: SweepReport, ranking: Ranking) -> list[Row]:

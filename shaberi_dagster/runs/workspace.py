@@ -45,12 +45,12 @@ _lakes = WeakValueDictionary[Path, Lake]()
 
 
 @contextmanager
-def reporting_to(reporter: Reporter) -> Iterator[None]:
+def reporting_to(reporter: Reporter) -> Iterator[Reporter]:
     """Within this context all stages report to `reporter`."""
     token = _reporter.set(reporter)
     try:
         with reporter.watching():
-            yield
+            yield reporter
     finally:
         _reporter.reset(token)
 

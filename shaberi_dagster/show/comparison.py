@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from shaberi_dagster.reports.comparison import ComparisonReport, Section, Side
-from shaberi_dagster.reports.figures import counted, decimals, p_value, signed, signed_interval
+from shaberi_dagster.reports.figures import counted, decimals, interval_of, p_value, signed, signed_interval
 from shaberi_dagster.reports.report import Block, Heading, Result, Row, Sentences, number, table_of, text
 from shaberi_dagster.reports.requests import POLICIES
 from shaberi_dagster.reports.scores import is_apart
 from shaberi_dagster.statistics.comparison import OVERALL
-from shaberi_dagster.statistics.intervals import Interval
 
 _BAR_WIDTH = 25
 
@@ -62,7 +61,8 @@ def _records(report: ComparisonReport) -> Iterator[Row]:
 
 
 def _section(section: Section) -> Iterator[Block]:
-    reach = max((abs(end) for row in section.rows for end in _ends(row)), default=0.0)
+    known = filter(None, map(interval_of, section.rows))
+    reach = max((max(abs(ends.lower), abs(ends.upper)) for ends in known), default=0.0)
     bar = text("", partial(_bar, reach=reach), optional=True)
     yield Heading(section_title(section))
     yield table_of(section.rows, [*_COLUMNS, bar])
@@ -139,7 +139,7 @@ _COLUMNS = [
     number("A", "mean_a", form="{:.2f}"),
     number("B", "mean_b", form="{:.2f}"),
     number("A - B", "difference", form="{:+.2f}"),
-    number("CI", lambda row: signed_interval(_interval(row))),
+    number("CI", lambda row: signed_interval(interval_of(row))),
     number("p", lambda row: p_value(row["p_value"])),
     number("Holm p", _adjusted),
     number("MDE", "minimum_detectable_effect", form="{:.2f}"),
@@ -204,20 +204,12 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {label}" for label, count in counts.items() if count)
 
 
-def _ends(row: Row) -> tuple[float, ...]:
-    return () if row["lower"] is None else (row["lower"], row["upper"])
-
-
-def _interval(row: Row) -> Interval | None:
-    return None if row["lower"] is None else Interval(row["lower"], row["upper"])
-
-
 def _bar(row: Row, reach: float) -> str:
     """Draw the interval around zero, in ASCII: box characters are two columns wide in Japanese terminals."""
-    ends = _ends(row)
+    ends = interval_of(row)
     if not ends or not reach:
         return ""
-    lower, middle, upper = (_place(value, reach) for value in (ends[0], row["difference"], ends[1]))
+    lower, middle, upper = (_place(value, reach) for value in (ends.lower, row["difference"], ends.upper))
     bar = ["-" if lower <= place <= upper else " " for place in range(_BAR_WIDTH)]
     bar[_place(0, reach)] = "|"
     bar[middle] = "o"

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shaberi_dagster.reports.decision import DecisionReport
-from shaberi_dagster.reports.figures import counted, signed_interval
-from shaberi_dagster.reports.report import NOTHING, Block, Column, Heading, Result, Row, Sentences, Table, number, text
-from shaberi_dagster.statistics.intervals import Interval
+from shaberi_dagster.reports.figures import counted, interval_of, signed_interval
+from shaberi_dagster.reports.report import Block, Column, Heading, Result, Row, Sentences, Table, number, text
 
 _OPEN = "open"
 
@@ -44,10 +43,6 @@ def decision_result(report: DecisionReport, full: Sequence[str] = ()) -> Result:
     return Result(said, [{"decision_id": own["decision_id"], **look} for look in report.curve], document)
 
 
-def _interval(look: Row) -> str:
-    return NOTHING if look["lower"] is None else signed_interval(Interval(look["lower"], look["upper"]))
-
-
 def _in_words(look: Row) -> str:
     if look["verdict"] in {"A", "B"}:
         return f"{look['verdict']} is better"
@@ -60,7 +55,7 @@ _PAIRS = Table(
         text("B", "b"),
         number("asked", lambda look: f"{look['n_asked']} of {look['n_questions']}"),
         number("A - B", "estimate", form="{:+.2f}"),
-        number("interval", _interval),
+        number("interval", lambda look: signed_interval(interval_of(look))),
         text("decided", _in_words),
     ]
 )

@@ -11,6 +11,7 @@ from shaberi_dagster.reports.figures import (
     counted,
     decimals,
     interval,
+    interval_of,
     is_number,
     signed,
     signed_interval,
@@ -132,7 +133,11 @@ def statistics_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
         number("mean", form=_DECIMALS),
         number(("sd", "between", "runs"), "sd", form=_DECIMALS),
         number(("95 % CI", "between", "runs"), margin),
-        number((*_QUESTIONS, report.over), _interval_of_runs, where=known("n_questions")),
+        number(
+            (*_QUESTIONS, report.over),
+            lambda row: interval(interval_of(row, "ci_questions_")),
+            where=known("n_questions"),
+        ),
         number(
             ("range", "over runs"),
             lambda row: f"{decimals(row['minimum'])}–{decimals(row['maximum'])}" if row["n_runs"] > 1 else NOTHING,
@@ -174,11 +179,6 @@ def margin(row: Row) -> str:
     """Return half the width of the interval between runs, where there are enough of them."""
     shown = row["n_runs"] >= _FEWEST_FOR_A_MARGIN and is_number(row["margin_of_error"])
     return f"±{decimals(row['margin_of_error'])}" if shown else NOTHING
-
-
-def _interval_of_runs(row: Row) -> str:
-    lower, upper = row["ci_questions_lower"], row["ci_questions_upper"]
-    return NOTHING if lower is None else f"{decimals(lower)}–{decimals(upper)}"
 
 
 def judge_blocks(report: ScoreReport) -> Iterator[Block]:

@@ -10,6 +10,7 @@ from shaberi_dagster.reports.figures import (
     counted,
     decimals,
     interval,
+    interval_of,
     is_number,
     signed_interval,
 )
@@ -31,7 +32,6 @@ from shaberi_dagster.reports.report import (
 from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.standings import Ranking, remarks_on
 from shaberi_dagster.show.terminal import table_width
-from shaberi_dagster.statistics.intervals import Interval
 
 _MOST_NOT_RANKED = 10
 _DIFFERENCES = (
@@ -116,14 +116,17 @@ def _with_columns(
         number("mean", form="{:.2f}", mark=best),
         number(
             "95 % CI",
-            lambda row: interval(_ends(row, "ci_questions")),
+            lambda row: interval(interval_of(row, "ci_questions_")),
             bar=_bar,
             spare=is_narrow and by == "judge",
             where=known("n_questions"),
         ),
         number("- best", "difference", form="{:+.2f}", where=known("against_best")),
         number(
-            "its CI", lambda row: signed_interval(_ends(row, "difference")), spare=True, where=known("against_best")
+            "its CI",
+            lambda row: signed_interval(interval_of(row, "difference_")),
+            spare=True,
+            where=known("against_best"),
         ),
         number("n", _n_common, spare=True, where=known("against_best")),
         *(number(_title_of(name, by, is_narrow), partial(_of, by, name)) for name in names),
@@ -149,13 +152,8 @@ def _with_columns(
     return table_of(rows, columns, notes=[*([" ".join(notes)] if notes else []), *remarks_on(ranking.standings)])
 
 
-def _ends(row: Row, name: str) -> Interval | None:
-    lower, upper = row[f"{name}_lower"], row[f"{name}_upper"]
-    return None if lower is None else Interval(lower, upper)
-
-
 def _bar(row: Row) -> Bar | None:
-    ends, mean = _ends(row, "ci_questions"), row["mean"]
+    ends, mean = interval_of(row, "ci_questions_"), row["mean"]
     return Bar(min(ends.lower, mean), mean, max(ends.upper, mean)) if ends else None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from shaberi_dagster.defs.execution import process_name
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.util.permissions import make_folder
 from shaberi_dagster.util.ports import free_ports
@@ -30,7 +31,7 @@ def alone_in(folder: Path) -> Iterator[int]:
         while not _try_lock(lock.fileno()):
             lock.seek(0)
             owner = int(lock.read() or 0)
-            if (owner and _lives(owner)) or time.monotonic() > until:
+            if (owner and process_name(owner)) or time.monotonic() > until:
                 raise ConfigurationError(
                     f"a cluster is at work in {folder}: Ctrl-C where it was started, or `kill {owner}`, stops it"
                 )
@@ -94,14 +95,4 @@ def _try_lock(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    return True
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # somebody else's
     return True
