@@ -12,7 +12,7 @@ from shaberi_dagster.cli.output import endless_console
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.inspection import Filter, read_runs
-from shaberi_dagster.reports.requests import Models, Sources, Tags
+from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.answers import print_answers
@@ -35,11 +35,8 @@ score<N, score>N (reported scale), failed, and sort:score, sort:difference (of r
 
 
 class InspectOutput(CommandOptions):
-    """Options of `inspect-output`."""
+    """Options of `inspect-output` beside the selection."""
 
-    models: Models = ()
-    tags: Tags = ()
-    sources: Sources = ()
     benchmark: Annotated[str | None, Field(description="Only this benchmark"), Option("what", known="benchmarks")] = (
         None
     )
@@ -53,18 +50,17 @@ class InspectOutput(CommandOptions):
     ] = False
 
 
-def inspect_output(how: InspectOutput) -> int:
+def inspect_output(selection: RunSelection, how: InspectOutput) -> int:
     """Browse answers and judgements, run by run or models side by side."""
     questions = Filter.parse(how.chosen)
     if how.benchmark is not None:
         questions = replace(questions, benchmark=how.benchmark)
     with open_catalog(Settings.from_environment().warehouse) as catalog:
-        chosen = {"models": how.models, "tags": how.tags, "sources": how.sources}
-        runs = read_runs(catalog, **chosen, benchmark=questions.benchmark)
+        runs = read_runs(catalog, **vars(selection), benchmark=questions.benchmark)
         if not runs:
             raise ConfigurationError('no answers match; `shaberi sql "select run_id, status from runs"` lists the runs')
         if not how.plain and sys.stdout.isatty():
-            terminal.Inspector(catalog, runs, questions, together=len(how.models) > 1).run()
+            terminal.Inspector(catalog, runs, questions, together=len(selection.models) > 1).run()
             return FINE
 
         with ending_with_reader():

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import CommandOptions
-from shaberi_dagster.reports.requests import Models, Sources, Tags
+from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.lazy import lazily
@@ -27,7 +27,7 @@ The scores without passes stay beside the others, as the pipeline baseline."""
 
 
 class Reprocess(CommandOptions):
-    """Options of `shaberi reprocess`: the runs, and their passes."""
+    """Options of `shaberi reprocess` beside the selection."""
 
     passes: Annotated[
         Sequence[str],
@@ -39,13 +39,9 @@ class Reprocess(CommandOptions):
         Field(description="NAME.SETTING=VALUE for one of the passes"),
         Option("how", ("--pass-option",), metavar="SETTING", repeated=True),
     ] = ()
-    models: Models = ()
-    tags: Tags = ()
-    sources: Sources = ()
 
 
-def reprocess(how: Reprocess) -> int:
+def reprocess(how: Reprocess, selection: RunSelection) -> int:
     """Make stored runs anew without any call: parse, apply passes, derive scores."""
-    chosen = {"models": how.models, "tags": how.tags, "sources": how.sources}
-    operations.reprocess_runs(Settings.from_environment(), how.passes, how.pass_options, **chosen)
+    operations.reprocess_runs(Settings.from_environment(), how.passes, how.pass_options, selection)
     return FINE

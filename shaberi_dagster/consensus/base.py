@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -52,7 +52,7 @@ class Reply:
     error_message: str | None = None
 
 
-Ask = Callable[[str, tuple[Message, ...]], Awaitable[Reply]]
+Ask = Callable[[str, tuple[Message, ...]], Coroutine[Any, Any, Reply]]
 """Makes one call. The first argument is its purpose, such as `elo:pair:0-1:forward`: unique among all calls for a
 question, and independent of the order in which calls end. It has to be part of the call's identity, since a council's
 critics are asked with equal messages and each must have a reply of its own."""
@@ -251,15 +251,11 @@ async def ask_all(
     return dict(zip(calls, replies, strict=True))
 
 
-async def together(work: Iterable[Awaitable[T]]) -> list[T]:
+async def together(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
     """The results of all, in their order; the first exception ends the others and is raised by itself."""
-
-    async def result_of(awaitable: Awaitable[T]) -> T:
-        return await awaitable
-
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(result_of(awaitable)) for awaitable in work]
+            tasks = [group.create_task(coroutine) for coroutine in work]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
     return [task.result() for task in tasks]

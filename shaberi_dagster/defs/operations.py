@@ -28,6 +28,7 @@ from shaberi_dagster.llm.keys import keys_named
 from shaberi_dagster.passes.registry import make_pipeline
 from shaberi_dagster.reports.decision import DecisionReport, read_decision
 from shaberi_dagster.reports.ensemble import QuickReport, read_report
+from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
@@ -104,24 +105,14 @@ def grade_caches(settings: Settings, run_ids: Sequence[str]) -> list[QuickReport
     return reports
 
 
-def reprocess_runs(
-    settings: Settings,
-    passes: Sequence[str],
-    options: Sequence[str],
-    *,
-    models: Sequence[str],
-    tags: Sequence[str],
-    sources: Sequence[str],
-) -> None:
+def reprocess_runs(settings: Settings, passes: Sequence[str], options: Sequence[str], selection: RunSelection) -> None:
     """Parse stored outputs again, apply passes, derive scores and metrics; no call is made.
 
     Args:
         settings: Where the lake and the instance are.
         passes: One more pipeline; none: those there are.
         options: Settings of the passes, `NAME.SETTING=VALUE`.
-        models: Only these; none means all.
-        tags: Only runs with these tags, base tags or tags of their import; none means all.
-        sources: Only runs imported from these trees; none means all, and the runs of our own.
+        selection: Which runs.
 
     Raises:
         ConfigurationError: There is no such run or pass.
@@ -129,7 +120,7 @@ def reprocess_runs(
     make_pipeline(passes, options)  # a wrong name is said before anything is started
     check_there(settings.warehouse)
     with reporting_to(reporter_for(sys.stderr)) as reporter:
-        chosen = {"models": list(models), "tags": list(tags), "sources": list(sources)}
+        chosen = {name: list(values) for name, values in vars(selection).items()}
         config = {"passes": list(passes), "pass_options": list(options), **chosen}
         counts = _run("reprocess", config, settings).output_for_node("reprocess_runs")
         reporter.note(f"{counts['runs']} runs made anew, {counts['imported']} of them imported; no call was made")

@@ -116,6 +116,8 @@ class Pass(ABC, Generic[ConfigT]):
     file_sha256: ClassVar[str | None] = None
     """Hash of a plugin's own file, whose every change may change what it does; None for the project's."""
     config_class: ClassVar[type[PassConfig]]
+    templates: ClassVar[Sequence[str]] = ()
+    """The prompts that it asks with."""
 
     def __init__(self, config: ConfigT) -> None:
         self.config = config
@@ -152,11 +154,6 @@ class Pass(ABC, Generic[ConfigT]):
     def asks(self) -> str | None:
         """The model that it asks; None when the text alone decides."""
         return None
-
-    @property
-    def templates(self) -> Sequence[str]:
-        """The prompts that it asks with."""
-        return ()
 
     @abstractmethod
     def examine(self, answer: Answer) -> Finding:

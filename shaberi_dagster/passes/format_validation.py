@@ -66,15 +66,7 @@ _LAST_TOKEN = re.compile(rf"(?:{_TOKENS.pattern})\Z", re.MULTILINE)
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
-class _Rule(Frozen):
-    """A demand that a text meets or not."""
-
-    def __call__(self, text: str, question: str, /) -> bool:
-        """Return whether the text is as demanded, as far as that shows."""
-        raise NotImplementedError
-
-
-class _Counted(_Rule):
+class _Counted(Frozen):
     """A demand on a number of things, with at least one bound.
 
     Attributes:
@@ -101,7 +93,7 @@ class _Counted(_Rule):
         return (self.at_least or 0) <= count and (self.at_most is None or count <= self.at_most)
 
 
-class JsonRule(_Rule):
+class JsonRule(Frozen):
     """JSON, alone or in a fence or between other text.
 
     Attributes:
@@ -180,7 +172,7 @@ class CsvRule(_Counted):
         return any(self.allows(count) for count in rows)
 
 
-class ContainsRule(_Rule):
+class ContainsRule(Frozen):
     """Words or signs that must be in the text, in any case.
 
     Attributes:
@@ -199,7 +191,7 @@ class ContainsRule(_Rule):
         return has_all and (not self.any or bool([word for word in self.any if word.casefold() in folded]))
 
 
-class ChoiceRule(_Rule):
+class ChoiceRule(Frozen):
     """A demand that one of the given choices is named.
 
     Attributes:
@@ -241,7 +233,7 @@ class ParagraphsRule(_Counted):
         return self.allows(sum(len(block.strip()) >= _PARAGRAPH_LEAST for block in blocks))
 
 
-class QuoteRule(_Rule):
+class QuoteRule(Frozen):
     """A quotation: the question's last text in corner brackets must be in the answer."""
 
     kind: Literal["quote"]
@@ -264,6 +256,7 @@ Rule = Annotated[
     | QuoteRule,
     Field(discriminator="kind"),
 ]
+"""A demand that a text, given with its question, meets or not, as far as that shows."""
 
 
 class Rules(RootModel[dict[Sha256, tuple[Rule, ...]]]):

@@ -124,6 +124,7 @@ class LangMixing(Pass[LangMixingConfig]):
         }
     }
     config_class: ClassVar[type[PassConfig]] = LangMixingConfig
+    templates: ClassVar[Sequence[str]] = (_DETECTION,)
 
     def examine(self, answer: Answer) -> Finding:
         """Examine the characters."""
@@ -136,11 +137,6 @@ class LangMixing(Pass[LangMixingConfig]):
     def asks(self) -> str | None:
         """The model that confirms doubtful spans; None when none is to be asked."""
         return self.config.confirm_with
-
-    @property
-    def templates(self) -> Sequence[str]:
-        """The prompt that it asks with."""
-        return (_DETECTION,)
 
     def ask(self, answer: Answer, finding: Finding) -> ModelQuestion | None:
         """Return whether the doubtful spans are leaks, if there is a model to ask."""

@@ -40,16 +40,12 @@ class SafetyCheck(Pass[SafetyCheckConfig]):
     name: ClassVar[str] = "safety_check"
     version: ClassVar[str] = "1"
     config_class: ClassVar[type[PassConfig]] = SafetyCheckConfig
+    templates: ClassVar[Sequence[str]] = (TEMPLATE,)
 
     @property
     def asks(self) -> str | None:
         """Name of the model that is asked."""
         return self.config.model
-
-    @property
-    def templates(self) -> Sequence[str]:
-        """The prompt that it asks with."""
-        return (TEMPLATE,)
 
     def examine(self, answer: Answer) -> Finding:  # noqa: ARG002
         """Find nothing: the text alone does not tell."""
