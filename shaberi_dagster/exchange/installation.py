@@ -9,6 +9,7 @@ from shaberi_dagster.runs.former_hashes import record_former_configs
 from shaberi_dagster.runs.prompts_used import record_known_prompts
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.imported import fill_scores
+from shaberi_dagster.stages.metrics import fill_question_scores
 
 
 class Installation(Workspace):
@@ -21,6 +22,7 @@ class Installation(Workspace):
             2: record_former_configs,
             3: lambda older: regroup_imports(self.with_lake(older)),
             4: lambda older: fill_scores(self.with_lake(older)),
+            5: fill_question_scores,
         }
         for number in bring_up_to_date(lake.folder, steps):
             self.reporter.note(f"the lake in {lake.folder} now has format {number}")
