@@ -212,6 +212,8 @@ def _metrics(scores: pl.DataFrame, benchmark: str) -> pl.DataFrame:
                 n_scored=pl.col("score").count().cast(pl.Int64),
                 n_failed=pl.col("score").null_count().cast(pl.Int64),
                 n_excluded=pl.lit(0, dtype=pl.Int64),
+                question_ids=pl.col("question_id").sort(),
+                question_scores=(counted * factor).sort_by("question_id"),
                 null_policy=pl.lit(policy),
                 reported_multiplier=pl.lit(factor),
                 created_at=pl.lit(_CREATED),

@@ -68,7 +68,7 @@ class LakeReader:
 
         Args:
             as_of: What the lake had at that time, with its offset; None is now.
-            top: Of more than 200 runs, lines of each ranking that are compared with the best; 0: none.
+            top: Of more than 200 runs, lines of each ranking that are compared with the best; 0: all.
             selection: Fields of `reports.requests.ScoreSelection`: models, tags, judges, pipeline, null_policy, …
 
         Raises:

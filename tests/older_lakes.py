@@ -41,7 +41,15 @@ def as_format_4(lake: Lake) -> None:
     """Make the lake what it would be if it had been written before scores told their call and judgement."""
     _rewrite(lake, "runs", lake.read("runs").drop("not_sent"))
     _rewrite(lake, "scores", lake.read("scores").drop("call_hash", "judged_at", "out_of_scale"))
+    as_format_5(lake)
     (lake.folder / FORMAT_NAME).write_text(json.dumps({"format": 4}), encoding="utf-8")
+
+
+def as_format_5(lake: Lake) -> None:
+    """Make the lake what it would be if it had been written before metrics had the single scores that they are made of."""
+    if lake.exists("metrics"):
+        _rewrite(lake, "metrics", lake.read("metrics").drop("question_ids", "question_scores"))
+    (lake.folder / FORMAT_NAME).write_text(json.dumps({"format": 5}), encoding="utf-8")
     (lake.folder / "catalog.duckdb").unlink(missing_ok=True)
     lake._opened.clear()
 

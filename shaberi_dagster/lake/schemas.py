@@ -440,6 +440,8 @@ METRICS = LakeTable(
         _number("scale_minimum", "Lowest score of the judge's scale", "the benchmark's scale", "benchmark"),
         _JUDGE_PROMPT_HASH,
         _PIPELINE_HASH,
+        _texts("question_ids", "The question of each sample that has a row; null before format 6", source="scores"),
+        _numbers("question_scores", "The score of each as the policy counts it", "reported scale", "scores"),
     ),
     partition_by=("benchmark",),
 )

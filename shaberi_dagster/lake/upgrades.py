@@ -16,6 +16,7 @@ _WIDENED = {
     2: ("judge_configs",),
     3: ("runs", "legacy_files", "legacy_repeats"),
     4: ("runs", "scores"),
+    5: ("metrics",),
 }
 """The tables that are new, or have new columns, in the format after each older one."""
 

@@ -27,8 +27,8 @@ from shaberi_dagster.reports.score_settings import (
     not_recorded,
     read_settings,
 )
+from shaberi_dagster.reports.single_scores import FEWEST_CATEGORIES
 from shaberi_dagster.reports.ties import still_shown, unequal_missing
-from shaberi_dagster.reports.uncertainty import FEWEST_CATEGORIES
 from shaberi_dagster.statistics.comparison import OVERALL, Difference
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 from shaberi_dagster.statistics.intervals import clustered_mean_interval

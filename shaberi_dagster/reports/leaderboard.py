@@ -1,22 +1,25 @@
-"""The leaderboard page by page: who is best, with intervals and ties of the lines that are shown."""
+"""The leaderboard page by page: who is best, each line with its interval and compared with the best."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
+from weakref import WeakKeyDictionary
 
 import duckdb
 
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import ScoreSelection
-from shaberi_dagster.reports.score_reading import read_rankings, sums_reader
+from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.scores import grouped
-from shaberi_dagster.reports.standings import Ranking, Standing, with_ties
+from shaberi_dagster.reports.standings import Ranking, Standing
 
 LINES = 30
 """Number of lines of a page."""
 _Lines = tuple[Ranking, Sequence[tuple[int, Standing]]]
 """A ranking, and the lines of it that are on a page, each with its rank."""
+_LAST: WeakKeyDictionary[duckdb.DuckDBPyConnection, tuple[str, ScoreReport]] = WeakKeyDictionary()
+"""For each catalog the selection that was read last, and its rankings."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ def read_leaderboard(
     Raises:
         ConfigurationError: Nothing is selected.
     """
-    report = read_rankings(catalog, selection)
+    report = _read_once(catalog, selection)
     lines = [
         (place, rank, standing)
         for place, ranking in enumerate(report.rankings)
@@ -65,13 +68,6 @@ def read_leaderboard(
         (report.rankings[place], [(rank, standing) for _, rank, standing in group])
         for place, group in grouped(own, lambda line: line[0])
     ]
-    if report.is_large:
-        chosen = [(ranking, [standing for _, standing in lines]) for ranking, lines in shown]
-        done = with_ties(sums_reader(catalog, report, selection), chosen)
-        shown = [
-            (ranking, [(line.rank(place), line) for (place, _), line in zip(lines, compared, strict=True)])
-            for (ranking, lines), compared in zip(shown, done, strict=True)
-        ]
     return Leaderboard(
         report,
         shown,
@@ -79,3 +75,11 @@ def read_leaderboard(
         page,
         n_pages,
     )
+
+
+def _read_once(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> ScoreReport:
+    """Read what all pages of a leaderboard are of; a lake that has changed has another catalog."""
+    asked = repr(selection)
+    if _LAST.get(catalog, ("",))[0] != asked:
+        _LAST[catalog] = asked, read_rankings(catalog, selection)
+    return _LAST[catalog][1]

@@ -137,9 +137,9 @@ class ScoreSelection(RunSelection):
         return bool(self.question_sets) or self.object_scores != "none"
 
     @property
-    def has_sums(self) -> bool:
-        """True if rankings have intervals however many runs there are."""
-        return self.over == "questions" and self.object_scores == "none"
+    def has_single_scores(self) -> bool:
+        """True if the metrics have the single scores that are selected, for intervals and ties."""
+        return self.object_scores == "none"
 
 
 @dataclass(frozen=True)

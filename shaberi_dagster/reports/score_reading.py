@@ -16,9 +16,9 @@ from shaberi_dagster.reports.requests import BASELINE, ScoreSelection
 from shaberi_dagster.reports.score_report import MOST_RUNS, ScoreReport
 from shaberi_dagster.reports.score_settings import differences, read_settings
 from shaberi_dagster.reports.scores import ScoreRow, grouped, interval_columns
-from shaberi_dagster.reports.standings import Ranking, read_standings, with_intervals_in, with_ties
+from shaberi_dagster.reports.single_scores import SingleScores
+from shaberi_dagster.reports.standings import read_standings, with_ties
 from shaberi_dagster.reports.uncertainty import (
-    SumsReader,
     judge_remarks,
     read_judge_means,
     read_ties,
@@ -44,30 +44,25 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *
     Args:
         catalog: The public views, at the time that is selected.
         selection: What to read.
-        top: Of very many runs, lines of each ranking that get intervals and are compared with the best; 0: all lines
-            get intervals, and none is compared.
+        top: Of very many runs, lines of each ranking that get intervals and are compared with the best; 0: all.
 
     Raises:
         ConfigurationError: Nothing is selected, or runs that are to be put into one aggregate are not alike.
     """
-    ranked = read_rankings(catalog, selection)
-    reader = sums_reader(catalog, ranked, selection)
+    ranked, single = _read_ranked(catalog, selection, top)
     run_ids = sorted({row.run_id for row in ranked.rows})
     replies: Sequence[Row] = ()
     if not (ranked.is_large or selection.of_other_questions):
         judges = list(selection.judges) or None
         replies = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
-    rankings, remarks = ranked.rankings, list(ranked.remarks)
+    remarks = list(ranked.remarks)
     if ranked.is_large:
         remarks.append(f"More than {MOST_RUNS} runs: {_read_of_many(selection, top)}.")
-    if ranked.is_large and selection.has_sums:
-        rankings = _with_ties_on_top(reader, rankings, top) if top else with_intervals_in(reader, rankings)
     report = replace(
         ranked,
-        rankings=rankings,
         remarks=remarks,
         tokens=fetch(catalog, "cost", run_ids=run_ids),
-        ties=read_ties(reader, ranked.rows) if _has_intervals(ranked, selection) else {},
+        ties=read_ties(single, ranked.rows) if _has_intervals(ranked, selection) else {},
         unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
         replies=replies,
         strategies=() if ranked.is_large else _strategies(catalog, run_ids, selection.judges),
@@ -75,26 +70,16 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *
     if selection.of_other_questions:
         return report
     if selection.tags or selection.runs:
-        report = _with_statistics(catalog, report, selection)
+        report = _with_statistics(catalog, report, selection, single)
     return _with_judges(catalog, report)
 
 
 def _read_of_many(selection: ScoreSelection, top: int) -> str:
     """Say what is read of very many runs."""
-    if not selection.has_sums:
+    if not selection.has_single_scores:
         return "no intervals, ties, leniency and agreement"
-    if top:
-        return f"intervals and ties of the first {top} lines only, no leniency and agreement"
-    return "intervals of ranked lines only, no ties (--top), leniency and agreement"
-
-
-def _with_ties_on_top(reader: SumsReader, rankings: Sequence[Ranking], top: int) -> list[Ranking]:
-    """Return rankings whose first lines are compared with the best, adjusted over the pairs of these lines."""
-    first = with_ties(reader, [(ranking, ranking.standings[:top]) for ranking in rankings])
-    return [
-        replace(ranking, standings=(*lines, *ranking.standings[top:]))
-        for ranking, lines in zip(rankings, first, strict=True)
-    ]
+    ties = f"intervals and ties of the first {top} lines only" if top else "intervals and ties of ranked lines only"
+    return f"{ties}, no leniency and agreement"
 
 
 def _strategies(
@@ -108,18 +93,23 @@ def _strategies(
     return [score for score in scores if not judges or score.judge in judges]
 
 
-def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> ScoreReport:
+def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *, top: int = 0) -> ScoreReport:
     """The selected scores and who is best, without statistics over runs, judges, replies and tokens.
-
-    Of more than `MOST_RUNS` runs rankings have no intervals and ties: `standings.with_ties` reads those of some lines.
 
     Args:
         catalog: The public views, at the time that is selected.
         selection: What to read.
+        top: As for `read_scores`.
 
     Raises:
         ConfigurationError: Nothing is selected.
     """
+    return _read_ranked(catalog, selection, top)[0]
+
+
+def _read_ranked(
+    catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, top: int
+) -> tuple[ScoreReport, SingleScores]:
     selection.check()
     rows = with_links(catalog, _read_rows(catalog, selection))
     _check_names(catalog, selection, rows)
@@ -133,23 +123,22 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection)
         benchmarks=benchmarks_in(catalog),
     )
     remarks = [*_remarks(selection), *_without_passes(catalog, selection, rows), *version_remarks(rows)]
-    reader, has_intervals = sums_reader(catalog, report, selection), _has_intervals(report, selection)
-    if has_intervals:
-        rows = with_intervals(reader, rows)
+    single = SingleScores(catalog, selection.question_sets, reported_scales(report.benchmarks), selection.over)
+    if _has_intervals(report, selection):
+        rows = with_intervals(single, rows)
     rankings, not_ranked = read_standings(catalog, rows)
-    if has_intervals:
-        lines = with_ties(reader, [(ranking, ranking.standings) for ranking in rankings])
-        rankings = [replace(ranking, standings=tuple(of_it)) for ranking, of_it in zip(rankings, lines, strict=True)]
-    return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked)
-
-
-def sums_reader(catalog: duckdb.DuckDBPyConnection, report: ScoreReport, selection: ScoreSelection) -> SumsReader:
-    """Return the reader of what intervals and ties need of the single scores."""
-    return SumsReader(catalog, selection.question_sets, reported_scales(report.benchmarks), selection.over)
+    if selection.has_single_scores:
+        n = top if top and report.is_large else None
+        first = with_ties(single, [(ranking, ranking.standings[:n]) for ranking in rankings])
+        rankings = [
+            replace(ranking, standings=(*lines, *ranking.standings[len(lines) :]))
+            for ranking, lines in zip(rankings, first, strict=True)
+        ]
+    return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked), single
 
 
 def _has_intervals(report: ScoreReport, selection: ScoreSelection) -> bool:
-    return not report.is_large and selection.object_scores == "none"
+    return selection.has_single_scores and not report.is_large
 
 
 def _check_names(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, rows: Sequence[ScoreRow]) -> None:
@@ -255,6 +244,7 @@ def _with_statistics(
     catalog: duckdb.DuckDBPyConnection,
     report: ScoreReport,
     selection: ScoreSelection,
+    single: SingleScores,
 ) -> ScoreReport:
     """The report with statistics over the runs of multi-runs, when the selection names base tags.
 
@@ -303,8 +293,7 @@ def _with_statistics(
         )
         if (row["model"], row["base_tag"]) in groups
     ]
-    reader = sums_reader(catalog, report, selection)
-    estimates = _over_runs(reader, groups) if _has_intervals(report, selection) else {}
+    estimates = _over_runs(single, groups) if _has_intervals(report, selection) else {}
     for row in statistics:
         of_runs = estimates.get((row["model"], row["base_tag"], row["judge"]), {})
         row.update(interval_columns(of_runs.get(row["benchmark"])))
@@ -312,16 +301,14 @@ def _with_statistics(
 
 
 def _over_runs(
-    reader: SumsReader, groups: Mapping[tuple[str, str], Sequence[ScoreRow]]
+    single: SingleScores, groups: Mapping[tuple[str, str], Sequence[ScoreRow]]
 ) -> dict[tuple[str, str, str], Mapping[str, Estimate | None]]:
     """Estimate scores over all samples of the runs of base tags, benchmark by benchmark and overall, for each judge."""
-    lines = {
-        (*key, judge): of_judge
+    return {
+        (*key, judge): single.estimates(of_judge)
         for key, rows in groups.items()
         for judge, of_judge in grouped(rows, attrgetter("judge"))
     }
-    found = zip(lines.items(), reader.read(list(lines.values())), strict=True)
-    return {key: reader.estimates(rows, sums) for (key, rows), sums in found}
 
 
 def _unlike(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], pipeline: str) -> str:

@@ -23,7 +23,8 @@ _RANKING_COLUMNS = (
     *("difference_lower", "difference_upper", "n_common_questions", "why_withheld"),
 )
 MOST_RUNS = 200
-"""With more runs there are no intervals of each run, ties, leniencies and agreements, which would take seconds."""
+"""With more runs there are intervals and ties of ranked lines only, and no leniencies and agreements: these would take
+seconds."""
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,15 @@ class ScoreRow(NamedTuple):
         return less(self.score, self.baseline_score)
 
 
+class JudgeScores(NamedTuple):
+    """The scores of a judge on a benchmark, each with its question; None where it gave no score."""
+
+    benchmark: str
+    judge: str
+    questions: Sequence[str | int]
+    scores: Sequence[float | None]
+
+
 @dataclass(frozen=True)
 class Tie:
     """A run beside the best of those that can be compared with it.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, islice
+from itertools import combinations
 from statistics import fmean
 from typing import Any
 
@@ -16,6 +16,7 @@ from shaberi_dagster.reports.score_settings import differences, read_settings
 from shaberi_dagster.reports.scores import (
     OVERALL,
     Counts,
+    JudgeScores,
     RowLink,
     ScoreRow,
     Tie,
@@ -25,11 +26,11 @@ from shaberi_dagster.reports.scores import (
     is_apart,
     tie_columns,
 )
-from shaberi_dagster.reports.uncertainty import LineSums, SumsReader, judge_scores
+from shaberi_dagster.reports.single_scores import SingleScores
 from shaberi_dagster.statistics.intervals import Estimate
 from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # NumPy and polars, which scores of a single run need not wait for
+with lazily(__name__):  # NumPy, which scores of a single run need not wait for
     from shaberi_dagster.reports import ties
 
 _COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale")
@@ -210,54 +211,42 @@ def read_standings(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow])
     return ranked, parts + missing
 
 
-def with_intervals_in(reader: SumsReader, rankings: Sequence[Ranking]) -> list[Ranking]:
-    """Return rankings with the intervals of all their lines, without ties: of very many runs the quick way."""
-    lines = [line for ranking in rankings for line in ranking.standings]
-    found = reader.read([line.rows for line in lines])
-    done = iter([_with_interval(reader, line, sums) for line, sums in zip(lines, found, strict=True)])
-    return [replace(ranking, standings=tuple(islice(done, len(ranking.standings)))) for ranking in rankings]
-
-
-def with_ties(reader: SumsReader, chosen: Sequence[tuple[Ranking, Sequence[Standing]]]) -> list[list[Standing]]:
+def with_ties(single: SingleScores, chosen: Sequence[tuple[Ranking, Sequence[Standing]]]) -> list[list[Standing]]:
     """Return some lines of rankings with their intervals, and compared with the best of their ranking.
 
     Differences are adjusted over all pairs of the best and these lines.
 
     Args:
-        reader: Reads the single scores.
+        single: Reads the single scores.
         chosen: The lines of each ranking, in its order.
     """
     compared = [
         [ranking.standings[0], *(line for line in lines if line is not ranking.standings[0])]
         for ranking, lines in chosen
     ]
-    are_compared = any(len(lines) > 1 for lines in compared)  # else single scores would be read for nothing
-    found = iter(reader.read([line.rows for lines in compared for line in lines], with_questions=are_compared))
+    single.load(row for lines in compared for line in lines for row in line.rows)
     done = []
     for (_, lines), standings in zip(chosen, compared, strict=True):
-        sums = list(islice(found, len(standings)))
-        means, scores = (
-            [line.mean for line in standings],
-            [_scores(*line) for line in zip(standings, sums, strict=True)],
-        )
+        means = [line.mean for line in standings]
+        scores = [_scores(single, line) for line in standings]
         against = ties.ties_between(range(len(standings)), means, scores) if len(standings) > 1 else {}
         best = next((standings[place].link for place, tie in against.items() if tie.against_best == "best"), None)
         of_all = [
-            replace(_with_interval(reader, line, of_line), tie=across(against.get(place), line.link, best))
-            for place, (line, of_line) in enumerate(zip(standings, sums, strict=True))
+            replace(_with_interval(single, line), tie=across(against.get(place), line.link, best))
+            for place, line in enumerate(standings)
         ]
         done.append(of_all[-len(lines) :])
     return done
 
 
-def _with_interval(reader: SumsReader, line: Standing, sums: Mapping[str, LineSums]) -> Standing:
-    estimate = reader.estimates(line.rows, sums)[OVERALL]
+def _with_interval(single: SingleScores, line: Standing) -> Standing:
+    estimate = single.estimates(line.rows)[OVERALL]
     return replace(line, over_questions=widened(estimate, line.link.mean_error if line.link else 0.0))
 
 
-def _scores(line: Standing, sums: Mapping[str, LineSums]) -> "list[ties.JudgeScores]":
+def _scores(single: SingleScores, line: Standing) -> list[JudgeScores]:
     """Return the single scores of a line; linked ones as those of the judge that they are linked with."""
-    scores = judge_scores(sums)
+    scores = single.of(line.rows)
     if line.link is None:
         return scores
     offsets = {row.benchmark: row.link.offset for row in line.rows if row.link}

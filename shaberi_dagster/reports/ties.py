@@ -1,14 +1,16 @@
 """Ties: which lines are not shown to differ from the best, and the doubt that missing scores cast on a difference."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from statistics import fmean
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from shaberi_dagster.reports.scores import Tie
+from shaberi_dagster.reports.scores import JudgeScores, Tie
 from shaberi_dagster.statistics.intervals import Interval
 from shaberi_dagster.statistics.power import ALPHA
 from shaberi_dagster.statistics.significance import is_shown_by_sign_flips, sign_flip_test
@@ -21,20 +23,17 @@ with lazily(__name__):  # only where two lines are compared by themselves
     from shaberi_dagster.statistics import comparison
 
 K = TypeVar("K")
+_Floats = npt.NDArray[np.float64]
+_Integers = npt.NDArray[np.int64]
+_Paired = Mapping[str, npt.ArrayLike]
+"""Columns of the scores of two lines, A and B, a row for each question and judge: benchmark, question_id, judge,
+score_a and score_b (NaN: there is none), share_a and share_b of its samples that are missing (NaN: it was not asked),
+and cluster if that is not the question."""
 _FEWEST_COMPARED = 2
 _UNEQUAL = 0.01
 """Level at which shares of missing scores differ."""
 _UNEQUAL_OF_FEW = 0.15
 """The same where so few scores are missing that no p is below `_UNEQUAL`; two or more of one side alone always do."""
-
-
-class JudgeScores(NamedTuple):
-    """The scores of a judge on a benchmark, each with its question as a number; None where it gave no score."""
-
-    benchmark: str
-    judge: str
-    questions: Sequence[int]
-    scores: Sequence[float | None]
 
 
 def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Sequence[JudgeScores]]) -> dict[K, Tie]:
@@ -48,27 +47,7 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
         means: The mean of each.
         runs: The scores of each; of several of a question and judge the mean counts.
     """
-    columns: dict[tuple[str, int], int] = {}
-    judges: dict[str, int] = {}
-    blocks = [
-        (
-            index,
-            [columns.setdefault((part.benchmark, question), len(columns)) for question in part.questions],
-            judges.setdefault(part.judge, len(judges)),
-            np.array(part.scores, dtype=np.float64),
-        )
-        for index, parts in enumerate(runs)
-        for part in parts
-    ]
-    sums, n_scored, n_asked = np.zeros((3, len(runs), len(columns), len(judges)))
-    for index, places, judge, scores in blocks:
-        where, there = np.array(places, dtype=np.int64), ~np.isnan(scores)
-        np.add.at(sums[index, :, judge], where[there], scores[there])
-        np.add.at(n_scored[index, :, judge], where[there], 1)
-        np.add.at(n_asked[index, :, judge], where, 1)
-    table = np.divide(sums, n_scored, out=np.full_like(sums, np.nan), where=n_scored > 0)
-    missing = np.divide(n_asked - n_scored, n_asked, out=np.full_like(sums, np.nan), where=n_asked > 0)
-    benchmarks = [benchmark for benchmark, _ in columns]
+    table, missing, benchmarks = _tables(runs)
     pairs = compare_pairs(table, benchmarks)
     different = pairs.adjusted_p_values <= ALPHA
     sole = _sole_pair(_paired(table, missing, benchmarks)) if len(runs) == _FEWEST_COMPARED else None
@@ -102,7 +81,7 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
     ties: dict[K, Tie] = {}
     for index, key in enumerate(keys):
         if index == best:
-            ties[key] = Tie("best", len(keys), int((n_scored[best].sum(axis=1) > 0).sum()), None)
+            ties[key] = Tie("best", len(keys), int((~np.isnan(table[best])).any(axis=1).sum()), None)
         elif not np.isnan(p := float(pairs.adjusted_p_values[best, index])):
             why = why_withheld(best, index)
             tie = Tie(
@@ -125,10 +104,40 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
     return ties if len(ties) > 1 else {}
 
 
-def _paired(
-    scores: npt.NDArray[np.float64], missing: npt.NDArray[np.float64], benchmarks: Sequence[str]
-) -> "pl.DataFrame":
-    """Make a row of each question and judge of two lines, as `still_shown` needs them.
+def _tables(runs: Sequence[Sequence[JudgeScores]]) -> tuple[_Floats, _Floats, list[str]]:
+    """Put single scores into tables of lines x questions x judges.
+
+    Returns:
+        The mean score, NaN where there is none; the share of samples that are missing, NaN where it was not asked; and
+        the benchmark of each question.
+    """
+    columns: dict[tuple[str, str | int], int] = {}
+    judges: dict[str, int] = {}
+    places: dict[tuple[str, int], _Integers] = {}  # most lists of questions are the very same
+    cells, scores = list[tuple[int, _Integers, int]](), list[float | None]()
+    for index, parts in enumerate(runs):
+        for part in parts:
+            key = (part.benchmark, id(part.questions))
+            if key not in places:
+                named = [columns.setdefault((part.benchmark, question), len(columns)) for question in part.questions]
+                places[key] = np.array(named, dtype=np.int64)
+            cells.append((index, places[key], judges.setdefault(part.judge, len(judges))))
+            scores += part.scores
+    shape = len(runs), len(columns), len(judges)
+    flat = [(index * shape[1] + where) * shape[2] + judge for index, where, judge in cells]
+    where, given = np.concatenate([np.zeros(0, dtype=np.int64), *flat]), np.array(scores, dtype=np.float64)
+    there = ~np.isnan(given)
+    sums, n_scored, n_asked = (
+        np.bincount(where, of_cells, minlength=math.prod(shape)).reshape(shape)
+        for of_cells in (np.where(there, given, 0), there, np.ones_like(given))
+    )
+    table = np.divide(sums, n_scored, out=np.full_like(sums, np.nan), where=n_scored > 0)
+    missing = np.divide(n_asked - n_scored, n_asked, out=np.full_like(sums, np.nan), where=n_asked > 0)
+    return table, missing, [benchmark for benchmark, _ in columns]
+
+
+def _paired(scores: _Floats, missing: _Floats, benchmarks: Sequence[str]) -> dict[str, npt.NDArray[Any]]:
+    """Make a row of each question and judge of two lines.
 
     Args:
         scores: 2 x questions x judges, NaN where there is none.
@@ -140,50 +149,51 @@ def _paired(
     columns = {
         f"{name}_{side}": cells[name][line, questions, judges] for name in cells for line, side in enumerate("ab")
     }
-    names = {"benchmark": np.asarray(benchmarks)[questions].tolist(), "question_id": questions, "judge": judges}
-    return pl.DataFrame(names | columns, nan_to_null=True)
+    return {"benchmark": np.asarray(benchmarks)[questions], "question_id": questions, "judge": judges} | columns
 
 
-def _sole_pair(pair: "pl.DataFrame") -> "comparison.Difference | None":
+def _sole_pair(paired: _Paired) -> "comparison.Difference | None":
     """Compare two lines by themselves, with the one test that a pair has everywhere; None without a common question."""
-    common = pair.drop_nulls(["score_a", "score_b"])
-    return comparison.compare(_by_question(common)).rows[-1] if common.height else None
+    common = pl.DataFrame(paired, nan_to_null=True).drop_nulls(["score_a", "score_b"])
+    questions = common.group_by("benchmark", "question_id", maintain_order=True)
+    return comparison.compare(questions.agg(pl.mean("score_a", "score_b"))).rows[-1] if common.height else None
 
 
-def _by_question(scored: "pl.DataFrame") -> "pl.DataFrame":
-    cluster = [pl.first("cluster")] if "cluster" in scored.columns else []
-    questions = scored.group_by("benchmark", "question_id", maintain_order=True)
-    return questions.agg(pl.mean("score_a", "score_b"), *cluster)
-
-
-def still_shown(both: "pl.DataFrame", is_better: bool, level: float, *, at_worst: bool) -> bool:
+def still_shown(both: "_Paired | pl.DataFrame", is_better: bool, level: float, *, at_worst: bool) -> bool:
     """Return whether a difference is shown even if missing scores are bad for it.
 
     Args:
-        both: A row of each question and judge: benchmark, question_id, judge, score_a and score_b (null: there is
-            none), share_a and share_b of its samples that are missing (null: it was not asked), and cluster if that is
-            not the question.
+        both: The scores of A and B.
         is_better: Whether A is better, as scores that are there show it.
         level: The level at which it is shown.
         at_worst: Missing scores are the worst for it that the judge gave on the benchmark; else a standard deviation
             from the mean of those that it gave this side there.
     """
-    seen = [f(f"score_{side}").over("benchmark", "judge") for f in (pl.min, pl.max) for side in "ab"]
-    ends = pl.min_horizontal(seen[:2]), pl.max_horizontal(seen[2:])
-    filled = []
-    for side, end in zip("ab", ends if is_better else ends[::-1], strict=True):
-        score, share = pl.col(f"score_{side}"), pl.col(f"share_{side}")
-        spread = score.std(ddof=0) if is_better == (side == "b") else -score.std(ddof=0)
-        bad = end if at_worst else (score.mean() + spread).over("benchmark", "judge").clip(*ends).fill_null(end)
-        filled.append((score.fill_null(0) * (1 - share) + bad * share).alias(f"score_{side}"))
-    is_known = pl.any_horizontal(pl.col("score_a", "score_b").is_not_null())
-    known = both.filter(is_known).with_columns(filled).drop_nulls(["share_a", "share_b"])
-    questions = _by_question(known).with_columns(difference=pl.col("score_a") - pl.col("score_b"))
-    questions = questions.drop_nulls("difference")
-    differences, benchmarks = questions["difference"].to_list(), questions["benchmark"].to_list()
-    clusters = questions["cluster"].to_list() if "cluster" in questions.columns else None
-    mean = fmean(questions.group_by("benchmark").agg(pl.mean("difference"))["difference"].to_list())
-    return (mean > 0) == is_better and is_shown_by_sign_flips(differences, level, benchmarks, clusters)
+    scores, shares = (
+        np.array([both[f"{name}_{side}"] for side in "ab"], dtype=np.float64) for name in ("score", "share")
+    )
+    names = ("benchmark", "question_id", "judge")
+    benchmarks, questions, judges = (np.unique(np.asarray(both[name]), return_inverse=True)[1] for name in names)
+    used = ~np.isnan(scores).all(axis=0)
+    filled = np.full_like(scores, np.nan)
+    for cell in set(zip(benchmarks[used], judges[used], strict=True)):
+        here = used & (benchmarks == cell[0]) & (judges == cell[1])
+        ends = np.nanmin(scores[:, here]), np.nanmax(scores[:, here])
+        for side, end in enumerate(ends if is_better else ends[::-1]):
+            own, share = scores[side, here], shares[side, here]
+            bad, known = end, own[~np.isnan(own)]
+            if known.size and not at_worst:
+                spread = known.std() if is_better == (side == 1) else -known.std()
+                bad = np.clip(known.mean() + spread, *ends)
+            filled[side, here] = np.nan_to_num(own) * (1 - share) + bad * share
+    used = ~np.isnan(filled).any(axis=0)
+    of_benchmark = (benchmarks * (questions.max() + 1) + questions)[used]
+    _, first, question = np.unique(of_benchmark, return_index=True, return_inverse=True)
+    differences = np.bincount(question, (filled[0] - filled[1])[used]) / np.bincount(question)
+    strata = benchmarks[used][first]
+    clusters = np.asarray(both["cluster"])[used][first].tolist() if "cluster" in both else None
+    mean = fmean(differences[strata == benchmark].mean() for benchmark in set(strata.tolist()))
+    return (mean > 0) == is_better and is_shown_by_sign_flips(differences.tolist(), level, strata.tolist(), clusters)
 
 
 def unequal_missing(
@@ -215,7 +225,7 @@ def unequal_missing(
         A clause; empty where there is no such doubt.
     """
     differences = [a - b for a, b in zip(missing_a, missing_b, strict=True) if a != b]
-    p = sign_flip_test(differences).p_value if differences else 1.0
+    p = _p_of_missing(tuple(sorted(differences))) if differences else 1.0
     least = 2.0 ** (1 - len(differences))
     are_few = least >= _UNEQUAL and len(differences) > 1 and p <= max(least, _UNEQUAL_OF_FEW) and holds
     if not (p < _UNEQUAL or are_few) or (holds and holds(p < _UNEQUAL)):
@@ -224,3 +234,9 @@ def unequal_missing(
     said = " and ".join(f"{share:.1f} % of {side}" for share, side in zip(shares, sides, strict=True))
     chance = f"p < {_UNEQUAL}" if p < _UNEQUAL else "too few to tell if by chance"
     return f"{said} {noun} are missing ({chance}): those that both have may not stand for the rest"
+
+
+@lru_cache(maxsize=4096)
+def _p_of_missing(differences: tuple[float, ...]) -> float:
+    """Return p of the sign-flip test; lines of a long ranking often lack as many scores."""
+    return sign_flip_test(differences).p_value

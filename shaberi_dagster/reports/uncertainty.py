@@ -1,21 +1,20 @@
 """Facts beside scores: uncertainty, ties, agreement of judges, and unfinished parts.
 
-`ties.py`, which needs NumPy and polars, is loaded when there is something to compare.
+`ties.py`, which needs NumPy, is loaded when there is something to compare.
 """
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 
-from shaberi_dagster.lake.statements import fetch, fetch_as
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.linked import widened
-from shaberi_dagster.reports.reading import Scales
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import (
     OVERALL,
@@ -25,126 +24,35 @@ from shaberi_dagster.reports.scores import (
     grouped,
     mean_of,
 )
-from shaberi_dagster.statistics.intervals import ClusterSums, Estimate, interval_of_sums, mean_of_estimates
+from shaberi_dagster.reports.single_scores import FEWEST_CATEGORIES, SingleScores, cell_of
 from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # NumPy and polars, which scores of a single run need not wait for
+with lazily(__name__):  # NumPy, which scores of a single run need not wait for
     from shaberi_dagster.reports import ties
 
-FEWEST_CATEGORIES = 10
-"""From how many categories on they are taken for a sample of categories."""
 _FEWEST_COMPARED = 2
 
 
-class LineSums(NamedTuple):
-    """A row of `line_sums.sql`: sums over the scores of one benchmark of a line, on the reported scale."""
-
-    line: int
-    benchmark: str
-    mean: float
-    n_values: int
-    n_clusters: int
-    squares: float
-    least: float
-    most: float
-    n_categories: int
-    by_judge: Sequence[Row] | None
-
-    def estimate(self, scales: Scales) -> Estimate | None:
-        """Return the mean with its interval."""
-        sums = ClusterSums(self.mean, self.n_values, self.n_clusters, self.squares, self.least, self.most)
-        return interval_of_sums(sums, scales.get(self.benchmark))
-
-
-class SumsReader(NamedTuple):
-    """A reader of what intervals and ties need of single scores; SQL makes the sums.
-
-    Attributes:
-        catalog: The public views.
-        question_sets: Of these sets' benchmarks only their questions.
-        scales: Scales of the benchmarks.
-        over: questions or categories: samples of one are one cluster.
-    """
-
-    catalog: duckdb.DuckDBPyConnection
-    question_sets: Sequence[str]
-    scales: Scales
-    over: str = "questions"
-
-    def read(self, lines: Sequence[Sequence[ScoreRow]], *, with_questions: bool = False) -> list[dict[str, LineSums]]:
-        """Read the sums of lines by benchmark, in the order of their rows.
-
-        Args:
-            lines: The scores of each line, all of one pipeline and null policy; their single scores are put together.
-            with_questions: With the single scores of each judge.
-        """
-        cells = [(line, row) for line, rows in enumerate(lines) for row in rows if is_number(row.score)]
-        if not cells:
-            return [{} for _ in lines]
-        columns = {"run_ids": "run_id", "judges": "judge", "benchmarks": "benchmark", "n_planned": "n_planned"}
-        found = fetch_as(
-            LineSums,
-            self.catalog,
-            "line_sums",
-            lines=[line for line, _ in cells],
-            **{name: [getattr(row, column) for _, row in cells] for name, column in columns.items()},
-            minimums=[self.scales[row.benchmark][0] if row.benchmark in self.scales else None for _, row in cells],
-            pipeline=cells[0][1].pipeline,
-            null_policy=cells[0][1].null_policy,
-            question_sets=list(self.question_sets),
-            fewest_categories=FEWEST_CATEGORIES if self.over == "categories" else None,
-            with_questions=with_questions,
-        )
-        by_cell = {(sums.line, sums.benchmark): sums for sums in found}
-        names = [dict.fromkeys(row.benchmark for row in rows) for rows in lines]
-        return [
-            {benchmark: by_cell[line, benchmark] for benchmark in benchmarks if (line, benchmark) in by_cell}
-            for line, benchmarks in enumerate(names)
-        ]
-
-    def estimates(self, rows: Sequence[ScoreRow], sums: Mapping[str, LineSums]) -> dict[str, Estimate | None]:
-        """Return the estimate of each benchmark of a line, and the overall one: None when one is not known."""
-        found = {
-            row.benchmark: sums[row.benchmark].estimate(self.scales) if row.benchmark in sums else None for row in rows
-        }
-        known = [estimate for estimate in found.values() if estimate]
-        return found | {OVERALL: mean_of_estimates(known) if known and len(known) == len(found) else None}
-
-
-def with_intervals(reader: SumsReader, rows: Sequence[ScoreRow]) -> list[ScoreRow]:
+def with_intervals(single: SingleScores, rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     """Return rows with the interval of each score, and how much wider it is if categories are a sample as well."""
-    scored = [row for row in rows if is_number(row.score)]
-    by_question = _by_row(reader._replace(over="questions"), scored)
-    several = [row for row in scored if (sums := by_question.get(_key(row))) and sums.n_categories >= FEWEST_CATEGORIES]
-    by_category = _by_row(reader._replace(over="categories"), several)
-
-    def with_interval(row: ScoreRow) -> ScoreRow:
-        sums, sums_of_categories = by_question.get(_key(row)), by_category.get(_key(row))
-        if sums is None:
-            return row
-        estimate, wider = widened(sums.estimate(reader.scales), row.link.error if row.link else 0.0), None
-        wide = sums_of_categories and sums_of_categories.estimate(reader.scales)
-        if estimate and wide:
-            wider = (wide.interval.upper - wide.interval.lower) / (estimate.interval.upper - estimate.interval.lower)
-            estimate = wide if reader.over == "categories" else estimate
-        return row._replace(over_questions=estimate, n_categories=sums.n_categories, over_categories=wider)
-
-    return [with_interval(row) for row in rows]
+    single.load(rows)
+    return [_with_interval(single, row) if single.of([row]) else row for row in rows]
 
 
-def _by_row(reader: SumsReader, rows: Sequence[ScoreRow]) -> dict[tuple[str, str, str], LineSums]:
-    found = zip(rows, reader.read([[row] for row in rows]), strict=True)
-    return {_key(row): sums for row, by_benchmark in found for sums in by_benchmark.values()}
-
-
-def _key(row: ScoreRow) -> tuple[str, str, str]:
-    return row.run_id, row.judge, row.benchmark
+def _with_interval(single: SingleScores, row: ScoreRow) -> ScoreRow:
+    n_categories, wider = single.n_categories(row), None
+    estimate = widened(single.estimate([row], "questions"), row.link.error if row.link else 0.0)
+    wide = single.estimate([row], "categories") if n_categories >= FEWEST_CATEGORIES else None
+    if estimate and wide:
+        wider = (wide.interval.upper - wide.interval.lower) / (estimate.interval.upper - estimate.interval.lower)
+        estimate = wide if single.over == "categories" else estimate
+    return row._replace(over_questions=estimate, n_categories=n_categories, over_categories=wider)
 
 
 # --- ties ------------------------------------------------------------------------------------------------------------
 
 
-def read_ties(reader: SumsReader, rows: Sequence[ScoreRow]) -> dict[tuple[str, str, str], Tie]:
+def read_ties(single: SingleScores, rows: Sequence[ScoreRow]) -> dict[tuple[str, str, str], Tie]:
     """Compare runs with the best of their judge; by model, run tag and judge.
 
     Runs are compared if they were asked the same and the judge scored them with the same prompts, under the same
@@ -153,22 +61,12 @@ def read_ties(reader: SumsReader, rows: Sequence[ScoreRow]) -> dict[tuple[str, s
     runs = grouped((row for row in rows if is_number(row.score)), lambda row: (row.model, row.run_tag, row.judge))
     alike = grouped(runs, lambda run: (run[0][2], frozenset(map(_version, run[1]))))
     groups = [group for _, group in alike if len(group) > 1]
-    found = iter(reader.read([of_run for group in groups for _, of_run in group], with_questions=True))
+    single.load(row for group in groups for _, of_run in group for row in of_run)
     compared: dict[tuple[str, str, str], Tie] = {}
     for group in groups:
         means = [fmean(row.score for row in of_run if is_number(row.score)) for _, of_run in group]
-        scores = [judge_scores(next(found)) for _ in group]
-        compared |= ties.ties_between([key for key, _ in group], means, scores)
+        compared |= ties.ties_between([key for key, _ in group], means, [single.of(of_run) for _, of_run in group])
     return compared
-
-
-def judge_scores(sums: Mapping[str, LineSums]) -> "list[ties.JudgeScores]":
-    """Return the single scores of a line, judge by judge."""
-    return [
-        ties.JudgeScores(of_benchmark.benchmark, **part)
-        for of_benchmark in sums.values()
-        for part in of_benchmark.by_judge or ()
-    ]
 
 
 def _version(row: ScoreRow) -> tuple[str, str | None, str | None]:
@@ -196,7 +94,7 @@ def with_leniency(
     for row in found.values():
         connected.setdefault(row["benchmark"], set()).add(tuple(row["connected_judges"]))
     leniency = {key: row["leniency"] for key, row in found.items()}
-    return [row._replace(leniency=leniency.get(_key(row))) for row in rows], connected
+    return [row._replace(leniency=leniency.get(cell_of(row))) for row in rows], connected
 
 
 def read_judge_means(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> list[Row]:
@@ -211,7 +109,8 @@ def read_judge_means(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow
     n_with_more = {has: sum(n for other, n in n_runs.items() if has < other) for has in n_runs}
     whole = {run for run, has in cells.items() if n_with_more[frozenset(has)] < _FEWEST_COMPARED}
     means: list[Row] = []
-    for asked, group in grouped(runs, lambda run: _asked(run[1])):
+    order = benchmark_order()
+    for asked, group in grouped(runs, lambda run: _asked(run[1], order)):
         if len({(run, row.judge) for run, of_run in group for row in of_run}) == 1:
             continue  # nothing to take a mean of, or to compare
         rows_of = dict(group)
@@ -240,8 +139,7 @@ def read_judge_means(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow
     return means
 
 
-def _asked(rows: Sequence[ScoreRow]) -> tuple[str, ...]:
-    order = benchmark_order()
+def _asked(rows: Sequence[ScoreRow], order: Callable[[str], tuple[bool, int, str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(row.asked for row in sorted(rows, key=lambda row: order(row.benchmark))))
 
 

@@ -6,18 +6,23 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from shaberi_dagster.show.text import csv_text, json_safe
 
-_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
+
+@cache
+def _anything() -> TypeAdapter[Any]:
+    """Make it when it is needed: it takes a few milliseconds."""
+    return TypeAdapter(Any)
 
 
 def plain(value: Any) -> Any:
     """Return models, dataclasses and all within them as mappings and lists."""
-    return _ANYTHING.dump_python(value, mode="json")
+    return _anything().dump_python(value, mode="json")
 
 
 def as_json(data: Any) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
@@ -184,4 +185,10 @@ def _narrowest(column: Column) -> int:
 
 
 def _width(column: Column) -> int:
-    return max(width_of(line) for cell in (column.title, *column.cells) for line in lines_of(cell))
+    return max(map(_cell_width, (column.title, *column.cells)))
+
+
+@lru_cache(maxsize=8192)
+def _cell_width(cell: Cell) -> int:
+    """Return the width of the widest line of a cell, which is asked for at each way to fit a table."""
+    return max(map(width_of, lines_of(cell)), default=0)

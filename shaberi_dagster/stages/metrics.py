@@ -8,6 +8,9 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.lake.catalog import connect
+from shaberi_dagster.lake.connections import frame_of
+from shaberi_dagster.lake.statements import statement
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -60,6 +63,16 @@ def measure_runs(planned: pl.DataFrame, workspace: Workspace) -> tuple[pl.DataFr
     with connect(workspace.lake, "scores") as connection:
         frame = derive("metrics", connection, {"plan": with_scales(planned)}, workspace.settings)
     return frame, workspace.lake.update("metrics", frame, keys)
+
+
+def fill_question_scores(lake: Lake) -> None:
+    """Let metrics of before format 6 have their single scores: a benchmark after the other, each in one commit."""
+    minimum = pl.col("scale_minimum") * pl.col("reported_multiplier")
+    known = {"run_ids": None, "scales": scales().select("benchmark", minimum=minimum).to_dicts()}
+    with connect(lake, "scores", "metrics") as connection:
+        for name in sorted(set(lake.read("metrics", columns=["benchmark"])["benchmark"])):
+            filled = connection.execute(statement("filled_metrics"), known | {"benchmark": name})
+            lake.replace("metrics", frame_of(filled), {"benchmark": name})
 
 
 def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *, changed: bool = False) -> str:

@@ -49,27 +49,6 @@ class Estimate:
     ends: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True)
-class ClusterSums:
-    """Sums over values in clusters, as an interval needs them.
-
-    Attributes:
-        mean: Of all values.
-        n_values: How many.
-        n_clusters: In how many clusters.
-        squares: The sum over clusters of the square of the sum of the cluster's deviations from the mean.
-        least: The smallest value.
-        most: The largest value.
-    """
-
-    mean: float
-    n_values: int
-    n_clusters: int
-    squares: float
-    least: float
-    most: float
-
-
 def margin_of_error(sd: float | None, n: int) -> float | None:
     """Half the width of the 95 % confidence interval of a mean: t(0.975, n-1) x sd / sqrt(n).
 
@@ -109,31 +88,6 @@ def clustered_mean_interval(
 ) -> Estimate | None:
     """The mean of all values, where values of one cluster (samples of one question) are not independent.
 
-    Args:
-        values: At least one per cluster.
-        clusters: The cluster of each value.
-        bounds: Ends of the scale, for the interval of `interval_of_sums`; None for the t interval.
-        confidence: Between 0 and 1.
-
-    Returns:
-        None for fewer than two clusters.
-    """
-    if not values:
-        return None
-    mean = fmean(values)
-    deviations: dict[Hashable, float] = {}
-    for value, cluster in zip(values, clusters, strict=True):
-        deviations[cluster] = deviations.get(cluster, 0.0) + value - mean
-    squares = math.fsum(deviation**2 for deviation in deviations.values())
-    sums = ClusterSums(mean, len(values), len(deviations), squares, min(values), max(values))
-    return interval_of_sums(sums, bounds, confidence)
-
-
-def interval_of_sums(
-    sums: ClusterSums, bounds: tuple[float, float] | None = None, confidence: float = CONFIDENCE
-) -> Estimate | None:
-    """The mean of values in clusters, of which only sums are known.
-
     Standard error: sqrt(G / (G-1) x sum over clusters of (sum of the cluster's deviations from the mean)²) / N for G
     clusters and N values, with G-1 degrees of freedom (Liang and Zeger 1986; small-sample factor and degrees of
     freedom: Cameron and Miller 2015, "A Practitioner's Guide to Cluster-Robust Inference", section VI). With as many
@@ -146,24 +100,32 @@ def interval_of_sums(
     the whole scale, so that equal scores have an interval, too.
 
     Args:
-        sums: Of the values.
+        values: At least one per cluster.
+        clusters: The cluster of each value.
         bounds: Ends of the scale; None for the t interval.
         confidence: Between 0 and 1.
 
     Returns:
         None for fewer than two clusters.
     """
-    n = sums.n_clusters
+    if not values:
+        return None
+    mean = fmean(values)
+    deviations = dict.fromkeys(clusters, 0.0)
+    for value, cluster in zip(values, clusters, strict=True):
+        deviations[cluster] += value - mean
+    n = len(deviations)
     if n < 2:  # noqa: PLR2004
         return None
-    standard_error = math.sqrt(n / (n - 1) * sums.squares) / sums.n_values
+    squares = math.fsum(deviation**2 for deviation in deviations.values())
+    standard_error = math.sqrt(n / (n - 1) * squares) / len(values)
     if bounds is None:
-        return _t_estimate(sums.mean, standard_error, n, n - 1, confidence)
+        return _t_estimate(mean, standard_error, n, n - 1, confidence)
     # Scores outside of the scale are counted as given.
-    ends = min(bounds[0], sums.least), max(bounds[1], sums.most)
-    variance = _bounded_variance(sums.mean, standard_error, n, ends, confidence)
-    interval = _bounded_interval(sums.mean, variance, n, ends, t_quantile(n - 1, confidence))
-    return Estimate(sums.mean, interval, n, standard_error, n - 1, ends)
+    ends = min(bounds[0], *values), max(bounds[1], *values)
+    variance = _bounded_variance(mean, standard_error, n, ends, confidence)
+    interval = _bounded_interval(mean, variance, n, ends, t_quantile(n - 1, confidence))
+    return Estimate(mean, interval, n, standard_error, n - 1, ends)
 
 
 def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDENCE) -> Estimate:
@@ -300,13 +262,14 @@ def _t_estimate(value: float, standard_error: float, n: int, degrees_of_freedom:
 def t_quantile(degrees_of_freedom: float, confidence: float) -> float:
     """The upper end of the middle `confidence` of Student's t; SciPy's takes a quarter of a second to load.
 
-    Newton's method from the normal quantile: the distribution function is concave right of zero and the quantile is
-    above the normal one, so that it is approached from below, never overshot.
+    Newton's method: the distribution function is concave right of zero, so that the quantile is approached from below.
     """
     outside = 1 - confidence
     log_density = math.lgamma((degrees_of_freedom + 1) / 2) - math.lgamma(degrees_of_freedom / 2)
     log_density -= math.log(degrees_of_freedom * math.pi) / 2
-    t = _normal_quantile(confidence)
+    z = _normal_quantile(confidence)
+    # The first terms of the expansion by Cornish and Fisher, which is below it, too.
+    t = z + (z**3 + z) / (4 * degrees_of_freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees_of_freedom**2)
     for _ in repeat(None, _NEWTON_STEPS):
         x = degrees_of_freedom / (degrees_of_freedom + t * t)
         both_tails = _incomplete_beta(x, degrees_of_freedom / 2, 0.5)

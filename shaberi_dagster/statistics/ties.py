@@ -81,7 +81,9 @@ def compare_pairs(scores: npt.ArrayLike, benchmarks: Sequence[str]) -> PairwiseD
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.abs(total) / np.sqrt(variance)
         degrees_of_freedom = np.where(spread > 0, variance**2 / spread, 1)
-        p = both_tails(t, degrees_of_freedom)
+        upper = np.triu_indices(n_runs, 1)
+        p = np.full_like(t, np.nan)
+        p[upper] = p.T[upper] = both_tails(t[upper], degrees_of_freedom[upper])
         differences = total / n_benchmarks
         standard_errors = np.sqrt(variance) / n_benchmarks
     p[(variance == 0) & (np.abs(total) < _ROUNDING)] = 1  # equal scores of all questions
@@ -98,25 +100,29 @@ def _sums(part: _Floats) -> tuple[npt.NDArray[np.int64], _Floats, _Floats]:
     there = ~np.isnan(part)
     count = there.sum(axis=2)
     everybody = there.any(axis=0).sum(axis=1)
-    complete = ((count == 0) | (count == everybody)).all(axis=0)
     # Differences do not depend on where zero is; near it sums of squares lose nothing.
     centre = np.where(there, part, 0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
     x = np.where(there, part - centre, 0.0)
-    # Questions that each run has of all judges or of none: matrices of their means.
-    means = x[:, complete].sum(axis=2) / np.maximum(everybody[complete], 1)
-    present = (count[:, complete] > 0).astype(np.float64)
+    # Pairs that have all judges of a question: matrices of means.
+    present = ((count == everybody) & (count > 0)).astype(np.float64)
+    means = x.sum(axis=2) / np.maximum(everybody, 1) * present
     n = present @ present.T
     sums = means @ present.T - present @ means.T
     squares = means**2 @ present.T + present @ (means**2).T - 2 * means @ means.T
-    # The others one by one, over the judges that each pair shares.
-    for question in np.flatnonzero(~complete):
+    # Pairs of which one has some of the judges only: over the judges that both have.
+    partial = (count > 0) & (count < everybody)
+    further = np.zeros((3, *n.shape))
+    for question in np.flatnonzero(partial.any(axis=0)):
+        some = np.flatnonzero(partial[:, question])
         own, by = x[:, question], there[:, question].astype(np.float64)
-        n_judges, given = by @ by.T, own @ by.T
-        difference = (given - given.T) / np.maximum(n_judges, 1)
-        n += n_judges > 0
-        sums += difference
-        squares += difference**2
-    return n.astype(np.int64), sums, squares
+        n_judges = by[some] @ by.T
+        share = (n_judges > 0) * np.where(partial[:, question], 0.5, 1.0)  # a pair of two such comes up twice
+        difference = (own[some] @ by.T - by[some] @ own.T) / np.maximum(n_judges, 1)
+        further[:, some] += np.stack([share, share * difference, share * difference**2])
+    n += further[0] + further[0].T
+    sums += further[1] - further[1].T
+    squares += further[2] + further[2].T
+    return np.rint(n).astype(np.int64), sums, squares
 
 
 def both_tails(t: _Floats, degrees_of_freedom: _Floats) -> _Floats:

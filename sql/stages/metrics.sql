@@ -3,7 +3,8 @@
 -- A judge's score outside of the scale, which only imported ones can be, counts as it is under legacy, and is missing
 -- under the others.
 -- The spread is over questions: samples of the same question are averaged first. Sums have a fixed order, so that the
--- same scores give the same metrics to the last bit.
+-- same scores give the same metrics to the last bit. Each row has the single scores that it is made of, as its policy
+-- counts them, so that intervals and ties need no others.
 -- Parameters: $first_run_id, $last_run_id, between which all these runs are: files with other runs are not read.
 -- Relation: plan (run_id, base_tag, run_number, benchmark, n_planned, n_questions, scale_minimum, scale_maximum,
 -- reported_multiplier): n_planned samples, and n_questions answers of each consensus strategy.
@@ -19,6 +20,7 @@ with by_question as (
         list(score order by sample_index) as samples,
         list(if(coalesce(out_of_scale, false), scale_minimum, coalesce(score, scale_minimum)) order by sample_index)
             as samples_or_minimum,
+        list(if(out_of_scale, null, score) order by sample_index) as samples_in_scale,
         count(*) as n_rows,
         count(score) as n_scored,
         count(*) filter (status = 'excluded') as n_excluded,
@@ -41,6 +43,10 @@ counted as (
         sum(list_sum(samples_or_minimum) order by question_id) as total_or_minimum,
         stddev_samp(list_avg(samples) order by question_id) as sd,
         stddev_samp(list_avg(samples_or_minimum) order by question_id) as sd_or_minimum,
+        flatten(list(list_transform(samples, lambda _: question_id) order by question_id)) as question_ids,
+        flatten(list(samples order by question_id)) as scores,
+        flatten(list(samples_or_minimum order by question_id)) as scores_or_minimum,
+        flatten(list(samples_in_scale order by question_id)) as scores_in_scale,
         sum(n_rows) as n_rows,
         sum(n_scored) as n_scored,
         sum(n_excluded) as n_excluded,
@@ -63,7 +69,8 @@ averaged as (
         case when null_policy = 'zero'
             then (total_or_minimum + (n_planned - n_rows) * scale_minimum) / n_planned
             else total / planned.n_scored end as mean,
-        case when null_policy = 'zero' then sd_or_minimum else sd end as spread
+        case when null_policy = 'zero' then sd_or_minimum else sd end as spread,
+        case null_policy when 'legacy' then scores when 'zero' then scores_or_minimum else scores_in_scale end as counted_scores
     from planned
     cross join (select unnest(['legacy', 'zero', 'strict']) as null_policy)
 )
@@ -80,6 +87,8 @@ select
     scale_minimum,
     reported_multiplier,
     judge_prompt_hash,
-    pipeline_hash
+    pipeline_hash,
+    question_ids,
+    list_transform(counted_scores, lambda score: score * reported_multiplier) as question_scores
 from averaged
 order by benchmark, judge, run_id, pipeline, null_policy;

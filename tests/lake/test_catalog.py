@@ -22,7 +22,7 @@ from shaberi_dagster.lake.catalog import (
 )
 from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.formats import FORMAT_NAME
-from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.lake.schemas import TABLES, LakeColumn
 from shaberi_dagster.lake.statements import default_parameters, describe_sql, parameter_kinds
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.views import View, columns_file, public_views, read_meanings, view_files
@@ -45,6 +45,8 @@ _MACROS = {
 }
 _ADDED = {"judgements": {"prompt_generation": "VARCHAR", "generation_certainty": "VARCHAR"}}
 """Columns of the views of tables that no table has."""
+_LEFT_OUT = {"metrics": {"question_ids", "question_scores"}}
+"""Columns of tables that their views have not."""
 _TYPES = {
     pl.String(): "VARCHAR",
     pl.Int64(): "BIGINT",
@@ -112,6 +114,11 @@ def empty_catalog(empty: Lake) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
+def _shown(table: str) -> list[LakeColumn]:
+    """The columns that a table's public view has."""
+    return [column for column in TABLES[table].columns if column.name not in _LEFT_OUT.get(table, ())]
+
+
 def _is_rewritten(lake: Lake) -> bool:
     """Whether opening the catalog writes its file anew."""
     before = (lake.folder / CATALOG_NAME).stat().st_ino
@@ -130,7 +137,7 @@ def test_the_views_of_an_empty_lake_have_the_tables_columns_and_types(
     name: str, empty_catalog: duckdb.DuckDBPyConnection
 ) -> None:
     described = run_query(empty_catalog, f"describe {name}").fetchall()
-    types = {column.name: _TYPES.get(column.type) for column in TABLES[name].columns}
+    types = {column.name: _TYPES.get(column.type) for column in _shown(name)}
     if "deltas" in types:
         types["deltas"] = 'STRUCT(pass VARCHAR, "version" VARCHAR, delta DOUBLE, reason VARCHAR)[]'
     assert {row[0]: row[1] for row in described} == types | _ADDED.get(name, {})
@@ -156,8 +163,8 @@ def test_each_view_is_described_and_can_be_selected_on_an_empty_lake(
 def test_every_column_of_the_lake_has_a_description_that_sql_shows(catalog: duckdb.DuckDBPyConnection) -> None:
     shown = run_query(catalog, "select table_name, column_name, comment from duckdb_columns() where not internal")
     comments = {(table, column): comment for table, column, comment in shown.fetchall()}
-    for name, table in TABLES.items():
-        for column in table.columns:
+    for name in TABLES:
+        for column in _shown(name):
             assert comments[name, column.name] == column.description
 
 

@@ -704,14 +704,14 @@ def test_what_is_not_complete_is_told_with_its_failures(read):
     assert read([], models=["n"]).unfinished == []
 
 
-def test_of_very_many_runs_only_the_scores_are_shown(read):
+def test_of_very_many_runs_only_ranked_lines_have_intervals_and_ties(read):
     rows = [metric(f"m{number}", score=float(number)) for number in range(201)]
 
-    report = read(rows, tables={"scores": scored([1.0, 2.0], "m0")})
+    report = read(rows, tables={"scores": [*scored([1.0, 2.0], "m0"), *scored([199.0, 201.0], "m200")]})
 
-    assert report.remarks == [
-        "More than 200 runs: intervals of ranked lines only, no ties (--top), leniency and agreement."
-    ]
+    assert report.remarks == ["More than 200 runs: intervals and ties of ranked lines only, no leniency and agreement."]
+    ties = {line.model: line.tie for line in report.rankings[0].standings if line.tie}
+    assert {model: tie.against_best for model, tie in ties.items()} == {"m200": "best", "m0": "below"}
     assert {row.over_questions for row in report.rows} == {None}
 
 

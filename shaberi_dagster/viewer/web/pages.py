@@ -91,7 +91,7 @@ _FLAGS = {
 
 def best_models(source: Source, address: PageAddress) -> list[str]:
     """The best two of a leaderboard, as other pages are asked for them; none where there are not two."""
-    report = read_rankings(source.catalog, _selection(address))
+    report = read_rankings(source.catalog, _selection(address), top=2)
     standings = report.rankings[0].standings[:2] if report.rankings else ()
     return [f"{standing.model}@@{standing.tag}" for standing in standings] if len(standings) == 2 else []  # noqa: PLR2004
 

@@ -1,0 +1,144 @@
+"""The single scores behind rows, of which intervals and ties are made."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import compress
+from operator import itemgetter
+from typing import cast
+
+import duckdb
+import orjson
+
+from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.reports.figures import is_number
+from shaberi_dagster.reports.reading import Scales
+from shaberi_dagster.reports.report import Row
+from shaberi_dagster.reports.scores import OVERALL, JudgeScores, ScoreRow, grouped
+from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval, mean_of_estimates
+
+FEWEST_CATEGORIES = 10
+"""From how many categories on they are taken for a sample of categories."""
+_Cell = tuple[str, str, str]
+"""Run, judge and benchmark."""
+_Found = tuple[_Cell, Sequence[str], Sequence[float | None]]
+"""A cell with questions, and the score of each."""
+
+
+class SingleScores:
+    """The single scores behind rows, as the metrics have them; each is read once.
+
+    Args:
+        catalog: The public views.
+        question_sets: Of these sets' benchmarks only their questions.
+        scales: Scales of the benchmarks.
+        over: questions or categories: samples of one are one cluster.
+    """
+
+    def __init__(
+        self, catalog: duckdb.DuckDBPyConnection, question_sets: Sequence[str], scales: Scales, over: str = "questions"
+    ) -> None:
+        self._catalog, self._question_sets, self._scales, self.over = catalog, list(question_sets), scales, over
+        self._known: dict[_Cell, list[JudgeScores]] = {}
+
+    def load(self, rows: Iterable[ScoreRow]) -> None:
+        """Read all at once what is not known yet of some rows, which are of one pipeline and null policy."""
+        wanted = {cell_of(row): row for row in rows if is_number(row.score) and cell_of(row) not in self._known}
+        if not wanted:
+            return
+        self._known |= {cell: [] for cell in wanted}
+        first = next(iter(wanted.values()))
+        for cell, questions, scores in self._read(list(wanted), first.pipeline, first.null_policy):
+            self._known[cell].append(self._part(wanted[cell], questions, scores))
+
+    def _read(self, cells: Sequence[_Cell], pipeline: str, null_policy: str) -> Iterator[_Found]:
+        names = dict(zip(("run_ids", "judges", "benchmarks"), map(list, zip(*cells, strict=True)), strict=True))
+        chosen = {"pipeline": pipeline, "null_policy": null_policy}
+        older = set[_Cell]()
+        for part in fetch(self._catalog, "question_scores", **names, **chosen):
+            found = [
+                ((row["run_id"], row["judge"], part["benchmark"]), row["scores"]) for row in orjson.loads(part["cells"])
+            ]
+            if part["question_ids"] is None:
+                older.update(cell for cell, _ in found)
+            else:
+                yield from ((cell, part["question_ids"], scores) for cell, scores in found)
+        if older:
+            run_ids = sorted({run_id for run_id, _, _ in older})
+            scales = [{"benchmark": name, "minimum": minimum} for name, (minimum, _) in self._scales.items()]
+            for row in fetch(self._catalog, "filled_metrics", run_ids=run_ids, scales=scales):
+                cell = row["run_id"], row["judge"], row["benchmark"]
+                if cell in older and row["strategy"] is None and chosen.items() <= row.items():
+                    yield cell, row["question_ids"], row["question_scores"]
+
+    def _part(self, row: ScoreRow, questions: Sequence[str | int], scores: Sequence[float | None]) -> JudgeScores:
+        if chosen := self._chosen.get(row.benchmark):
+            places = [place for place, question in enumerate(questions) if question in chosen]
+            questions, scores = [questions[place] for place in places], [scores[place] for place in places]
+        n_without_row = row.n_planned - len(scores)
+        if row.null_policy == "zero" and n_without_row > 0:
+            # A planned sample without a row is a missing score as well; of which question it is does not matter.
+            minimum = self._scales[row.benchmark][0] if row.benchmark in self._scales else None
+            questions, scores = [*questions, *range(n_without_row)], [*scores, *[minimum] * n_without_row]
+        return JudgeScores(row.benchmark, row.judge, questions, scores)
+
+    @cached_property
+    def _chosen(self) -> dict[str, set[str]]:
+        """Map benchmarks of the chosen question sets to their questions."""
+        chosen = [row for row in self._questions if row["is_chosen"]] if self._question_sets else []
+        return {name: {row["question_id"] for row in rows} for name, rows in grouped(chosen, itemgetter("benchmark"))}
+
+    @cached_property
+    def _categories(self) -> dict[tuple[str, str | int], str]:
+        return {(row["benchmark"], row["question_id"]): row["category"] for row in self._questions}
+
+    @cached_property
+    def _questions(self) -> Sequence[Row]:
+        return fetch(self._catalog, "question_categories", question_sets=self._question_sets)
+
+    def of(self, rows: Iterable[ScoreRow]) -> list[JudgeScores]:
+        """Return the single scores of some rows, put together."""
+        self.load(rows := list(rows))
+        return [part for row in rows for part in self._known.get(cell_of(row), ())]
+
+    def n_categories(self, row: ScoreRow) -> int:
+        """Count the categories of questions with a score; those without a category are in one of their own."""
+        questions = {question for question in self._scored([row])[0] if isinstance(question, str)}
+        return len({self._category(row.benchmark, question) for question in questions})
+
+    def _scored(self, rows: Iterable[ScoreRow]) -> tuple[list[str | int], list[float]]:
+        """Return the scores that there are, and their questions."""
+        questions, scores = list[str | int](), list[float]()
+        for part in self.of(rows):
+            is_there = [score is not None for score in part.scores]
+            questions += compress(part.questions, is_there)
+            scores += compress(cast("Sequence[float]", part.scores), is_there)
+        return questions, scores
+
+    def _category(self, benchmark: str, question: str | int) -> str:
+        return self._categories.get((benchmark, question), "")
+
+    def estimate(self, rows: Sequence[ScoreRow], over: str | None = None) -> Estimate | None:
+        """Estimate the mean of all samples of some rows of a benchmark; None where there are too few questions.
+
+        Args:
+            rows: The rows.
+            over: questions, or categories where there are enough of them; None as for all.
+        """
+        clusters, scores = self._scored(rows)
+        benchmark = rows[0].benchmark
+        if (over or self.over) == "categories":
+            categories: list[str | int] = [self._category(benchmark, question) for question in clusters]
+            clusters = categories if len({*categories}) >= FEWEST_CATEGORIES else clusters
+        return clustered_mean_interval(scores, clusters, self._scales.get(benchmark))
+
+    def estimates(self, rows: Sequence[ScoreRow]) -> dict[str, Estimate | None]:
+        """Estimate each benchmark of some rows, and their mean over benchmarks: None where one is not known."""
+        self.load(rows)
+        found = {name: self.estimate(of_benchmark) for name, of_benchmark in grouped(rows, lambda row: row.benchmark)}
+        known = [estimate for estimate in found.values() if estimate]
+        return found | {OVERALL: mean_of_estimates(known) if known and len(known) == len(found) else None}
+
+
+def cell_of(row: ScoreRow) -> _Cell:
+    """Return the run, judge and benchmark of a row."""
+    return row.run_id, row.judge, row.benchmark
