@@ -1,4 +1,4 @@
-"""Operations beside evaluations, as commands start them: imports, reprocessing, decisions, links.
+"""Operations beside evaluations, as commands start them: imports, reprocessing, decisions, links, audits.
 
 Each is a Dagster job in this process, on the instance that the UI shows; progress goes to stderr.
 """
@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shaberi_dagster.deciding.audit import prepare as prepare_audit
+from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.deciding.candidates import CandidateScores
 from shaberi_dagster.deciding.decision import prepare
 from shaberi_dagster.deciding.full_evaluations import full_evaluations
@@ -190,7 +192,23 @@ def link(request: LinkRequest, options: CallOptions) -> list[dict[str, Any]]:
     return read_link(link_id, workspace.lake)
 
 
-def _config(request: DecisionRequest | LinkRequest, options: CallOptions) -> dict[str, Any]:
+def audit(request: AuditRequest, options: CallOptions) -> None:
+    """Have verdicts of rules graded again by a model.
+
+    Args:
+        request: How many, of what, by whom.
+        options: How calls are made.
+
+    Raises:
+        ConfigurationError: What is asked for cannot be audited.
+    """
+    workspace = Installation(Settings.from_environment(), options=options)
+    with _reporting(), keys_named(named_pairs((request.judge_base_url, request.judge_api_key_variable))):
+        prepare_audit(request, workspace)
+        _run("audit", _config(request, options), workspace.settings)
+
+
+def _config(request: AuditRequest | DecisionRequest | LinkRequest, options: CallOptions) -> dict[str, Any]:
     asked = request.model_dump(exclude_none=True), options.model_dump(exclude_none=True, exclude_defaults=True)
     return {name: value for part in asked for name, value in part.items()}
 

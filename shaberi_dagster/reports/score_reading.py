@@ -9,6 +9,7 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.statements import fetch, fetch_as
+from shaberi_dagster.reports.audited import with_audits
 from shaberi_dagster.reports.linked import with_links
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import benchmarks_in, check_passes, reported_scales
@@ -137,6 +138,7 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection)
     )
     remarks = [*_remarks(selection), *_without_passes(catalog, selection, rows), *version_remarks(rows)]
     reader, has_intervals = sums_reader(catalog, report, selection), _has_intervals(report, selection)
+    rows = with_audits(catalog, rows, reader.scales)
     if has_intervals:
         rows = with_intervals(reader, rows)
     rankings, not_ranked = read_standings(catalog, rows)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from shaberi_dagster.reports.audited import corrected, mean_audit
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.linked import across, widened
 from shaberi_dagster.reports.report import Row
@@ -125,7 +126,7 @@ class Ranking:
 
 
 def remarks_on(standings: Sequence[Standing]) -> list[str]:
-    """Say on which lines there is no verdict, and where a difference from the best is not that of the two means."""
+    """Say which lines have no verdict, whose difference from the best is not that of means, and what audits found."""
     compared = [(f"{standing.model} {standing.tag}", standing.tie) for standing in standings if standing.tie]
     withheld = [f"No verdict on {name}: {tie.why}." for name, tie in compared if tie.why]
     rows = [
@@ -144,6 +145,8 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
         for standing in standings
         if (link := standing.link)
     ]
+    audits = (row.audit for standing in standings for row in standing.rows if row.audit)
+    remarks += dict.fromkeys(f"{audit.sentence}; intervals allow for it." for audit in audits)
     remarks += withheld[:_MOST_NAMES]
     if len(withheld) > _MOST_NAMES:
         remarks.append(f"No verdict on {len(withheld) - _MOST_NAMES} more lines either, for the same reason.")
@@ -254,7 +257,8 @@ def with_ties(reader: SumsReader, chosen: Sequence[tuple[Ranking, Sequence[Stand
 
 def _with_interval(reader: SumsReader, line: Standing, sums: Mapping[str, LineSums]) -> Standing:
     estimate = reader.estimates(line.rows, sums)[OVERALL]
-    return replace(line, over_questions=widened(estimate, line.link.mean_error if line.link else 0.0))
+    estimate = widened(estimate, line.link.mean_error if line.link else 0.0)
+    return replace(line, over_questions=corrected(estimate, mean_audit(line.rows)))
 
 
 def _scores(line: Standing, sums: Mapping[str, LineSums]) -> "list[ties.JudgeScores]":

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 
 from shaberi_dagster.lake.statements import fetch, fetch_as
+from shaberi_dagster.reports.audited import corrected
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.linked import widened
 from shaberi_dagster.reports.reading import Scales
@@ -129,6 +130,7 @@ def with_intervals(reader: SumsReader, rows: Sequence[ScoreRow]) -> list[ScoreRo
         if estimate and wide:
             wider = (wide.interval.upper - wide.interval.lower) / (estimate.interval.upper - estimate.interval.lower)
             estimate = wide if reader.over == "categories" else estimate
+        estimate = corrected(estimate, row.audit)
         return row._replace(over_questions=estimate, n_categories=sums.n_categories, over_categories=wider)
 
     return [with_interval(row) for row in rows]

@@ -218,6 +218,29 @@ def wilson_interval(successes: float, n: float, confidence: float = CONFIDENCE) 
     return _wilson(successes / n, n, _normal_quantile(confidence)) if n else None
 
 
+def exact_interval(successes: float, n: float, confidence: float = CONFIDENCE) -> Interval:
+    """The exact interval of a proportion (Clopper and Pearson 1934).
+
+    Args:
+        successes: From 0 to n; with an effective number of trials it is no whole number (Korn and Graubard 1998).
+        n: Number of trials, above 0.
+        confidence: Between 0 and 1.
+    """
+    tail = (1 - confidence) / 2
+    lower = _beta_quantile(tail, successes, n - successes + 1) if successes > 0 else 0.0
+    upper = _beta_quantile(1 - tail, successes + 1, n - successes) if successes < n else 1.0
+    return Interval(lower, upper)
+
+
+def _beta_quantile(probability: float, a: float, b: float) -> float:
+    """The quantile of a beta distribution, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in repeat(None, _BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _incomplete_beta(middle, a, b) < probability else (low, middle)
+    return (low + high) / 2
+
+
 def paired_proportions_interval(
     only_first: int, only_second: int, n: int, confidence: float = CONFIDENCE
 ) -> Interval | None:
