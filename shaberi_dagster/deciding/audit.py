@@ -1,5 +1,6 @@
 """An audit: verdicts of rules, drawn at random, are graded again by a model, to measure how often the rules err."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -36,6 +37,7 @@ from shaberi_dagster.stages.result import StageResult
 
 AUDIT = "audit"
 """The run that calls of audits are recorded under, and their purpose."""
+_ALL = 1 << 40
 _VERDICT = ("run_id", "benchmark", "question_id", "sample_index", "strategy", "answer_hash")
 _WORDS = {"correct": "right", "incorrect": "wrong", "no_answer": "no_answer"}
 _TEXTS = (*judged_texts.KEY, "run_id", "answer_hash", "answer")
@@ -146,7 +148,7 @@ def prepare(request: AuditRequest, workspace: Workspace) -> Audits:
     Raises:
         ConfigurationError: No auditor is named, or no rule has given a verdict that could be drawn.
     """
-    if not request.judge_model or not request.audit:
+    if not request.judge_model or not (request.audit or request.share):
         raise ConfigurationError("an audit takes a number of verdicts and a model: --audit 200 --judge-model MODEL")
     for name in request.benchmarks or ():
         get_benchmark(name)
@@ -154,29 +156,29 @@ def prepare(request: AuditRequest, workspace: Workspace) -> Audits:
     check_bound(endpoint, workspace.environment)
     auditor = JudgeSpec(model=request.judge_model, endpoint=endpoint, **judge_defaults(endpoint))
     runs = chosen_runs(workspace.lake, request.models or (), request.tags or (), request.sources or ())
-    sample = drawn(workspace, runs["run_id"].to_list(), request.benchmarks, request.audit)
+    sample = drawn(request, runs["run_id"].to_list(), workspace)
     if sample.is_empty():
         raise ConfigurationError("no rule has given a verdict on these runs and benchmarks, so there is none to audit")
     return Audits(sample, auditor, workspace)
 
 
-def drawn(workspace: Workspace, run_ids: Sequence[str], benchmarks: Sequence[str] | None, size: int) -> pl.DataFrame:
-    """Draw verdicts of rules at random, of each benchmark as many as possible of equal shares.
+def drawn(request: AuditRequest, run_ids: Sequence[str], workspace: Workspace) -> pl.DataFrame:
+    """Draw verdicts of rules at random: the same share of each benchmark, or as many of each as possible.
 
     Args:
-        workspace: Whose lake.
+        request: How many, of which benchmarks.
         run_ids: Of these runs.
-        benchmarks: Of these; None is all.
-        size: How many.
+        workspace: Whose lake.
 
     Returns:
         Columns of the table `audits`; within a benchmark all have the same inclusion_probability.
     """
+    values = {"run_ids": list(run_ids), "benchmarks": request.benchmarks, "most": request.audit or _ALL}
     with connect(workspace.lake, "judgements") as catalog:
-        found = fetch_frame(
-            catalog, "audit_sample", run_ids=list(run_ids), benchmarks=benchmarks and list(benchmarks), most=size
-        )
-    sizes = shares(dict(found.select("benchmark", "pool").unique(maintain_order=True).iter_rows()), size)
+        found = fetch_frame(catalog, "audit_sample", **values)
+    pools = dict(found.select("benchmark", "pool").unique(maintain_order=True).iter_rows())
+    of_share = {name: math.ceil((request.share or 0) * pool) for name, pool in pools.items()}
+    sizes = shares(pools, request.audit) if request.audit else of_share
     parts = [
         part.head(sizes[name]).with_columns(inclusion_probability=sizes[name] / pl.col("pool"))
         for (name,), part in found.partition_by("benchmark", as_dict=True, maintain_order=True).items()

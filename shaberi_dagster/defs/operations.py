@@ -192,16 +192,18 @@ def link(request: LinkRequest, options: CallOptions) -> list[dict[str, Any]]:
     return read_link(link_id, workspace.lake)
 
 
-def audit(request: AuditRequest, options: CallOptions) -> None:
+def audit(request: AuditRequest | None, options: CallOptions) -> None:
     """Have verdicts of rules graded again by a model.
 
     Args:
-        request: How many, of what, by whom.
+        request: How many, of what, by whom; None asks for none.
         options: How calls are made.
 
     Raises:
         ConfigurationError: What is asked for cannot be audited.
     """
+    if request is None:
+        return
     workspace = Installation(Settings.from_environment(), options=options)
     with _reporting(), keys_named(named_pairs((request.judge_base_url, request.judge_api_key_variable))):
         prepare_audit(request, workspace)

@@ -3,16 +3,17 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import NormalDist, fmean
+from statistics import NormalDist
 from typing import Any
 
 import duckdb
 
+from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.figures import counted
 from shaberi_dagster.reports.reading import Scales
 from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.scores import RowAudit, ScoreRow, grouped
+from shaberi_dagster.reports.scores import RowAudit, ScoreRow
 from shaberi_dagster.statistics.audits import AuditSums
 from shaberi_dagster.statistics.intervals import CONFIDENCE, Estimate, Interval
 
@@ -54,7 +55,9 @@ def audit_sentence(row: Row) -> str:
 
 
 def read_audits(catalog: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], Row]:
-    """Read what audits of the whole lake found, by rule and benchmark."""
+    """Read what audits of the whole lake found, by rule and benchmark; at next to no cost where there are none."""
+    if not fetch(catalog, "audited_rules"):
+        return {}
     return {(row["judge"], row["benchmark"]): row for row in fetch(catalog, "audited")}
 
 
@@ -66,7 +69,7 @@ def with_audits(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], sc
         rows: Scores.
         scales: Reported scales of the benchmarks.
     """
-    audits = read_audits(catalog)
+    audits = read_audits(catalog) if any(row.judge.startswith(RULE) for row in rows) else {}
     of_rules = {row.run_id for row in rows if _rule(row) in audits}
     if not of_rules:
         return list(rows)
@@ -92,25 +95,6 @@ def with_audits(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], sc
 
 def _rule(row: ScoreRow) -> tuple[str, str]:
     return row.judge.partition("+")[0], row.benchmark
-
-
-def mean_audit(rows: Sequence[ScoreRow]) -> RowAudit | None:
-    """Return what the audits of some rows do to the mean over their benchmarks; None without any.
-
-    The audit of a benchmark is that of all its rows, those of several benchmarks are independent.
-    """
-    if not any(row.audit for row in rows):
-        return None
-    by_benchmark = [
-        [
-            fmean(values)
-            for values in zip(*(row.audit[:3] if row.audit else (0.0, 0.0, 0.0) for row in group), strict=True)
-        ]
-        for _, group in grouped(rows, lambda row: row.benchmark)
-    ]
-    shifts, downs, ups = zip(*by_benchmark, strict=True)
-    n = len(by_benchmark)
-    return RowAudit(fmean(shifts), math.hypot(*downs) / n, math.hypot(*ups) / n, "")
 
 
 def corrected(estimate: Estimate | None, audit: RowAudit | None) -> Estimate | None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from shaberi_dagster.reports.audited import corrected, mean_audit
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.linked import across, widened
 from shaberi_dagster.reports.report import Row
@@ -257,8 +256,7 @@ def with_ties(reader: SumsReader, chosen: Sequence[tuple[Ranking, Sequence[Stand
 
 def _with_interval(reader: SumsReader, line: Standing, sums: Mapping[str, LineSums]) -> Standing:
     estimate = reader.estimates(line.rows, sums)[OVERALL]
-    estimate = widened(estimate, line.link.mean_error if line.link else 0.0)
-    return replace(line, over_questions=corrected(estimate, mean_audit(line.rows)))
+    return replace(line, over_questions=widened(estimate, line.link.mean_error if line.link else 0.0))
 
 
 def _scores(line: Standing, sums: Mapping[str, LineSums]) -> "list[ties.JudgeScores]":

@@ -108,7 +108,9 @@ class SumsReader(NamedTuple):
     def estimates(self, rows: Sequence[ScoreRow], sums: Mapping[str, LineSums]) -> dict[str, Estimate | None]:
         """Return the estimate of each benchmark of a line, and the overall one: None when one is not known."""
         found = {
-            row.benchmark: sums[row.benchmark].estimate(self.scales) if row.benchmark in sums else None for row in rows
+            row.benchmark: corrected(of_it.estimate(self.scales), row.audit) if of_it else None
+            for row in rows
+            for of_it in [sums.get(row.benchmark)]
         }
         known = [estimate for estimate in found.values() if estimate]
         return found | {OVERALL: mean_of_estimates(known) if known and len(known) == len(found) else None}

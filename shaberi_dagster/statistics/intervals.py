@@ -167,7 +167,7 @@ def interval_of_sums(
 
 
 def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDENCE) -> Estimate:
-    """The unweighted mean of independent estimates, such as of benchmarks.
+    """The unweighted mean of independent estimates, such as of benchmarks; of one it is that one.
 
     Its variance is the sum of theirs / k²; degrees of freedom by Welch and Satterthwaite (1946). If all of them stay
     within a scale, so does the mean: their variances are those of their intervals, with one more question each that
@@ -178,6 +178,8 @@ def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDE
         confidence: Between 0 and 1.
     """
     k = len(estimates)
+    if k == 1:
+        return estimates[0]
     value, n = fmean(estimate.value for estimate in estimates), sum(estimate.n for estimate in estimates)
     standard_error = math.sqrt(math.fsum(estimate.standard_error**2 for estimate in estimates)) / k
     scales = [estimate.ends for estimate in estimates if estimate.ends is not None]

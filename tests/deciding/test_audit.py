@@ -8,7 +8,9 @@ from aiohttp import web
 
 from shaberi_dagster.api import LakeReader
 from shaberi_dagster.deciding.audit import audit_plan, prepare, settle
+from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError
+from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults
 from shaberi_dagster.reports.declared.graders import DISAGREEMENTS, GRADERS
 from shaberi_dagster.reports.requests import RunSelection
 from tests.deciding.auditing import AUDITOR, answering, audit_of, audited, graded
@@ -163,3 +165,19 @@ def test_an_audit_needs_verdicts_and_an_auditor(mock, workspace):
     graded(workspace, mock, {"gsm8k": 5})
     with pytest.raises(ConfigurationError, match="no rule has given a verdict"):
         prepare(audit_of(mock, 5, benchmarks=["tengu"]), workspace)
+
+
+def test_a_share_of_one_run_is_drawn_from_each_benchmark(mock, workspace):
+    mock.options.script = answering()
+    graded(workspace, mock, {"gsm8k": 40, "math500": 15})
+    spec = graded(workspace, mock, {"gsm8k": 40}, model="other")
+    judge = JudgeSpec(model=AUDITOR, endpoint=spec.endpoint, **judge_defaults(spec.endpoint))
+    request = AuditRequest.of_runs(0.1, [spec.model_copy(update={"judges": (judge,)})], ["gsm8k", "tengu"])
+
+    sample = prepare(request, workspace).sample
+
+    assert sample["run_id"].unique().to_list() == [spec.run_id]
+    assert sample.height == 4
+    assert set(sample["inclusion_probability"]) == {0.1}
+    with pytest.raises(ConfigurationError, match="--judge-model names it"):
+        AuditRequest.of_runs(0.1, [spec], ["gsm8k"])

@@ -3,7 +3,7 @@
 import pytest
 
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.reports.audited import corrected, mean_audit
+from shaberi_dagster.reports.audited import corrected
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.scores import RowAudit
@@ -46,6 +46,7 @@ def test_a_score_says_how_often_its_rule_is_wrong_and_its_interval_allows_for_it
     (line,), (corrected_line,) = (report.rankings[0].standings for report in (before, after))
     assert corrected_line.mean == line.mean
     assert corrected_line.over_questions.value == pytest.approx(line.over_questions.value + 10 / 80 / 2)
+    assert [mean.over_questions for mean in after.means if mean.judge == "rule:numeric"] == [second]
 
 
 @pytest.mark.unit
@@ -56,4 +57,3 @@ def test_variances_are_added_and_the_scale_ends_the_interval():
     assert found.interval.upper == 1
     assert found.standard_error > estimate.standard_error
     assert corrected(estimate, None) is estimate
-    assert mean_audit([]) is None

@@ -14,6 +14,12 @@ def _error(row: Any) -> str:
     return f"{row['corpus_wrong']} of {row['corpus_read']}, at most {row['at_most']:.0%}"
 
 
+def _lacking(rows: Any) -> str:
+    """Say how verdicts are audited, where none is."""
+    is_audited = any(row["n_audited"] for row in rows)
+    return "" if is_audited else "No verdict is audited: `shaberi graders --audit 200 --judge-model MODEL` does it."
+
+
 FORMS = Table(
     [
         text("judge"),
@@ -25,6 +31,7 @@ FORMS = Table(
     ],
     sql="graders",
     totals=("verdicts", "right"),
+    remarks=[_lacking],
     derive=with_rates,
 )
 """A line for each rule and form."""
