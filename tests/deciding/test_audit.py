@@ -110,6 +110,19 @@ def test_what_failed_is_tried_again(mock, workspace):
     assert set(audited(workspace, mock, 5).stored()["status"]) == {"ok"}
 
 
+def test_a_reply_without_a_verdict_counts_for_nothing_and_is_not_paid_for_again(mock, workspace):
+    script = answering()
+    mock.options.script = lambda body, number: "I would say so." if body["model"] == AUDITOR else script(body, number)
+    graded(workspace, mock, {"gsm8k": 5})
+
+    for _ in range(2):
+        rows = audited(workspace, mock, 5).stored()
+
+    assert set(rows["error_class"]) == {"no_verdict"}
+    assert asked_of(mock, AUDITOR) == 5
+    assert not told(workspace)["audited"]
+
+
 def test_an_audit_of_one_model_beside_one_of_all_weighs_each_verdict_by_its_probability(mock, workspace):
     mock.options.script = answering(lambda number, _: number % 2 == 0)
     graded(workspace, mock, {"gsm8k": 20}, model="m")
