@@ -64,18 +64,11 @@ class Audits(RowStage[Item]):
     def __init__(self, sample: pl.DataFrame, auditor: JudgeSpec, workspace: Workspace) -> None:
         self.workspace, self.rows, self.lines = workspace, Rows(workspace.lake), {}
         self.run_ids, self.benchmarks = [AUDIT], sample["benchmark"].unique(maintain_order=True).to_list()
-        self.judges = {
-            name: RuleJudge(get_benchmark(name), workspace.prompts, auditor.model_copy(update={"rounds": {}}))
-            for name in self.benchmarks
-        }
+        self.judges = {name: RuleJudge(get_benchmark(name), workspace.prompts, auditor) for name in self.benchmarks}
         self.auditor, self._sets = auditor, dict[str, Mapping[str, Question]]()
-        own = {name: (auditor.name, judge.prompt_hash) for name, judge in self.judges.items()}
-        of_auditor = pl.DataFrame(
-            [(name, *values) for name, values in own.items()],
-            schema=dict.fromkeys(("benchmark", "auditor", "audit_prompt_hash"), pl.String()),
-            orient="row",
-        )
-        self.sample = sample.join(of_auditor, on="benchmark", maintain_order="left")
+        hashes = {name: judge.prompt_hash for name, judge in self.judges.items()}
+        prompt = pl.col("benchmark").replace_strict(hashes, return_dtype=pl.String())
+        self.sample = sample.with_columns(auditor=pl.lit(auditor.name), audit_prompt_hash=prompt)
 
     @property
     def keys(self) -> Mapping[str, Sequence[str]]:
@@ -274,12 +267,8 @@ def settle(file: Path, workspace: Workspace) -> str:
     found = given.join(stored, on=columns, nulls_equal=True)
     if found.height < given.height:
         raise ConfigurationError(f"{file} names {given.height - found.height} verdicts that no audit has drawn")
-    own = {
-        "auditor": workspace.settings.user or "a person",
-        "by_person": True,
-        "status": "ok",
-        "created_at": datetime.now(UTC),
-    }
+    person = workspace.settings.user or "a person"
+    own = {"auditor": person, "by_person": True, "status": "ok", "created_at": datetime.now(UTC)}
     nothing = ("audit_prompt_hash", "audit_output", "error_class", "error_message", "request_hash")
     rows = found.with_columns(verdict="person", **{name: pl.lit(value) for name, value in own.items()})
     rows = rows.with_columns(pl.lit(None, dtype=pl.String()).alias(name) for name in nothing)

@@ -28,12 +28,7 @@ def _tokens(title: str, **options: Any) -> Column:
 
 TOKENS = Table(
     [
-        text(
-            "run",
-            lambda row: f"{row['model']} {row['run_tag']}".rstrip(),
-            where=several("model", "run_tag"),
-            folds=True,
-        ),
+        text("run", lambda row: f"{row['model']} {row['run_tag']}", where=several("model", "run_tag"), folds=True),
         text("stage"),
         text("benchmark"),
         number("calls", total=True),
