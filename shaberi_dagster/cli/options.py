@@ -34,6 +34,11 @@ Submit = Annotated[
 OutputFormat = Annotated[
     str, Field(description="How it is printed"), Option("how", ("--format",), metavar="table|json|csv|md")
 ]
+Audit = Annotated[
+    float | None,
+    Field(gt=0, le=1, description="Then have the judge grade again this share of what rules said"),
+    Option("advanced"),
+]
 AsJson = Annotated[bool, Field(description="One JSON document on stdout"), Option("how", ("--json",))]
 
 

@@ -13,7 +13,7 @@ from shaberi_dagster.cli.command import (
     exit_code,
     with_plugins,
 )
-from shaberi_dagster.cli.options import AsJson, CommandOptions, Submit, application
+from shaberi_dagster.cli.options import AsJson, Audit, CommandOptions, Submit, application
 from shaberi_dagster.cli.output import put, show, tell
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
@@ -24,7 +24,7 @@ from shaberi_dagster.util.lazy import lazily
 
 with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import evaluation
-    from shaberi_dagster.defs import running
+    from shaberi_dagster.defs import operations, running
     from shaberi_dagster.lake import catalog
     from shaberi_dagster.reports import ensemble, gate, verdicts
     from shaberi_dagster.show import ensemble as shown
@@ -73,6 +73,7 @@ class QuickEval(CommandOptions):
     significance: Annotated[float, Field(description="Level of the gate, above 0 and below 1"), Option("advanced")] = (
         0.10
     )
+    audit: Audit = None
     submit: Submit = False
     dry_run: Annotated[bool, Field(description="Show the calls that are needed; make none"), Option("budget")] = False
     as_json: AsJson = False
@@ -96,7 +97,9 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
     if how.dry_run:
         evaluation.show_plan(made, as_json=how.as_json)
         return FINE
+    audit = made.audit_of(how.audit)
     status = made.run()
+    operations.audit(audit, calls)
     verdict = _show(made, asked, status, how)
     evaluation.say_where_to_look(made, "/ensemble", "run", made.spec.run_id)
     if status != "complete":

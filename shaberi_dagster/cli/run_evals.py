@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, with_plugins
-from shaberi_dagster.cli.options import AsJson, CommandOptions, Submit, application
+from shaberi_dagster.cli.options import AsJson, Audit, CommandOptions, Submit, application
 from shaberi_dagster.cli.output import put
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
@@ -17,7 +17,7 @@ from shaberi_dagster.util.lazy import lazily
 
 with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import evaluation
-    from shaberi_dagster.defs import running
+    from shaberi_dagster.defs import operations, running
 
 _EPILOG = """\b
 Examples:
@@ -60,6 +60,7 @@ class RunEvals(CommandOptions):
     print_config: Annotated[
         bool, Field(description="Print the request in YAML; do nothing else"), Option("advanced")
     ] = False
+    audit: Audit = None
     submit: Submit = False
     dry_run: Annotated[bool, Field(description="Show the plan and the calls it needs; make none"), Option("budget")] = (
         False
@@ -87,7 +88,9 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
     if how.dry_run:
         evaluation.show_plan(made, as_json=how.as_json)
         return FINE
+    audit = made.audit_of(how.audit)
     status = made.run()
+    operations.audit(audit, calls)
     show = evaluation.show_sweep if how.sweep else evaluation.show_scores
     show(made, as_json=how.as_json)
     page = "/sweep" if how.sweep else "/model"

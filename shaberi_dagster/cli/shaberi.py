@@ -44,6 +44,10 @@ _COMMANDS = {
         "shaberi_dagster.cli.compare:compare",
         "Compare two models or runs question by question: is one better, are they equal, or is no difference shown?",
     ),
+    "graders": (
+        "shaberi_dagster.cli.graders:graders",
+        "Show which forms of answers the verdicts of rules rest on, and how often each form errs.",
+    ),
     "link": (
         "shaberi_dagster.cli.link:link",
         "Have stored answers judged anew by the same judge, and measure whether its old and new scores compare.",

@@ -7,7 +7,7 @@ import dagster as dg
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.assets import ASSETS
-from shaberi_dagster.defs.decisions import decision_calibrations, decisions, links
+from shaberi_dagster.defs.decisions import audits, decision_calibrations, decisions, links
 from shaberi_dagster.defs.execution import execute
 from shaberi_dagster.defs.export import results, shaberi_v1
 from shaberi_dagster.defs.imports import ensemble_import, legacy_import
@@ -19,6 +19,7 @@ from shaberi_dagster.defs.sensors import run_spec_folder
 _OPERATIONS = {
     "decide": (decisions, "Decide between models: name them in the launchpad."),
     "link": (links, "Link imported and new scores of a judge: name it in the launchpad."),
+    "audit": (audits, "Audit verdicts of rules: name their number and the model in the launchpad."),
     "calibrate_decisions": (
         decision_calibrations,
         "Replay past decisions of each judge, with families of models held out.",
@@ -38,7 +39,10 @@ for _problem in ALL_BENCHMARKS.problems():
     dg.get_dagster_logger().warning(str(_problem))  # it stops no other
 
 defs = dg.Definitions(
-    assets=[*ASSETS, results, shaberi_v1, legacy_import, ensemble_import, decisions, decision_calibrations, links],
+    assets=[
+        *(*ASSETS, results, shaberi_v1, legacy_import, ensemble_import),
+        *(decisions, decision_calibrations, links, audits),
+    ],
     jobs=[
         *JOBS,
         *(

@@ -1,4 +1,4 @@
-"""Decisions between models, the calibration of judges' histories, and links: assets without partitions."""
+"""Decisions between models, the calibration of judges' histories, links and audits: assets without partitions."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,6 +8,8 @@ import polars as pl
 from pydantic import Field
 
 from shaberi_dagster.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.deciding.audit import prepare as prepare_audit
+from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.deciding.decision import Decision, Look, decide, prepare
 from shaberi_dagster.deciding.history import calibrated, judged_pool, past_scores
 from shaberi_dagster.deciding.link import measure, read_link
@@ -24,7 +26,7 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.statistics.calibration import FEWEST_MODELS, Calibration
 
-DECISION, CALIBRATION, LINK = "decisions", "decision_calibrations", "links"
+DECISION, CALIBRATION, LINK, AUDIT = "decisions", "decision_calibrations", "links", "audits"
 _KEEPS = "keeps_its_promise"
 
 DecisionConfig = config_class("DecisionConfig", "What to decide, and how to make calls.", DecisionRequest, CallOptions)
@@ -106,6 +108,30 @@ def links(
             "offsets": dg.MetadataValue.md(markdown_table(offsets)),
         }
     )
+
+
+AuditConfig = config_class("AuditConfig", "What to audit, and how to make calls.", AuditRequest, CallOptions)
+
+
+@operation(
+    AUDIT,
+    table=AUDIT,
+    deps=[dg.AssetKey(["judgements", name]) for name in BENCHMARKS],
+    group_name="decisions",
+    kinds={"openai", "deltalake"},
+)
+def audits(
+    context: dg.AssetExecutionContext,
+    workspace: WorkspaceResource,
+    config: AuditConfig,  # type: ignore[valid-type]
+) -> dg.MaterializeResult[None]:
+    """Audit of rule verdicts that were drawn at random: a model grades the same answers."""
+    options = CallOptions(**part_of(config, CallOptions))
+    place = workspace.workspace(context.log, options, spender=context.run.run_id)
+    audit = prepare_audit(AuditRequest(**part_of(config, AuditRequest)), place)
+    audit.materialize()
+    counts = audit.stored().group_by("benchmark", "rule_verdict", "verdict", "status").len().sort("benchmark")
+    return dg.MaterializeResult(metadata={"verdicts": dg.MetadataValue.md(markdown_table(counts))})
 
 
 class CalibrationConfig(dg.Config):

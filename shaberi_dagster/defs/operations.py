@@ -1,4 +1,4 @@
-"""Operations beside evaluations, as commands start them: imports, reprocessing, decisions, links.
+"""Operations beside evaluations, as commands start them: imports, reprocessing, decisions, links, audits.
 
 Each is a Dagster job in this process, on the instance that the UI shows; progress goes to stderr.
 """
@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from shaberi_dagster.deciding.audit import prepare as prepare_audit
+from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.deciding.candidates import CandidateScores
 from shaberi_dagster.deciding.decision import prepare
 from shaberi_dagster.deciding.full_evaluations import full_evaluations
@@ -175,7 +177,26 @@ def link(request: LinkRequest, options: CallOptions) -> list[dict[str, Any]]:
     return read_link(link_id, workspace.lake)
 
 
-def _config(request: DecisionRequest | LinkRequest, options: CallOptions) -> dict[str, Any]:
+def audit(request: AuditRequest | None, options: CallOptions) -> None:
+    """Have verdicts of rules graded again by a model.
+
+    Args:
+        request: How many, of what, by whom; None asks for none.
+        options: How calls are made.
+
+    Raises:
+        ConfigurationError: What is asked for cannot be audited.
+    """
+    if request is None:
+        return
+    workspace = Installation(Settings.from_environment(), options=options)
+    keys = named_pairs((request.judge_base_url, request.judge_api_key_variable))
+    with reporting_to(reporter_for(sys.stderr)), keys_named(keys):
+        prepare_audit(request, workspace)
+        _run("audit", _config(request, options), workspace.settings)
+
+
+def _config(request: AuditRequest | DecisionRequest | LinkRequest, options: CallOptions) -> dict[str, Any]:
     asked = request.model_dump(exclude_none=True), options.model_dump(exclude_none=True, exclude_defaults=True)
     return {name: value for part in asked for name, value in part.items()}
 

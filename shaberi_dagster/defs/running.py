@@ -14,6 +14,7 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.publishing import published_at_the_end
@@ -104,6 +105,14 @@ class Evaluation:
     def spec(self) -> RunSpec:
         """The only run, or the first of several."""
         return self._specs[0]
+
+    def audit_of(self, share: float | None) -> AuditRequest | None:
+        """Return the audit of a share of what rules say of the runs; None without one.
+
+        Raises:
+            ConfigurationError: There is no rule, or no model that could audit it.
+        """
+        return AuditRequest.of_runs(share, self._specs, self.benchmarks)
 
     def run(self) -> str:
         """Materialize all runs, one after the other.

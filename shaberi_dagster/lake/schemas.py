@@ -806,11 +806,38 @@ LINK_ANSWERS = LakeTable(
     ),
 )
 
+AUDITS = LakeTable(
+    "audits",
+    "Verdicts of rules that were drawn at random and graded again: a row for each draw, and for each settling",
+    (
+        *_RUN,
+        _BENCHMARK,
+        _QUESTION_ID,
+        _integer("sample_index", "Which of the run's samples of this question", "0 to N-1", "judgements"),
+        _STRATEGY,
+        _ANSWER_HASH,
+        _text("judge", "The rule whose verdict was drawn", source="judgements", required=True),
+        _text("judge_config_hash", "The rule's version, as its judgements name it", source="judgements"),
+        _integer("rule_version", "The number of that version; null where a plugin's rule is gone", "1, 2, …", "rule"),
+        _text("form", "The form that licensed the verdict; null where none is recorded", source="judgements"),
+        _text("rule_verdict", "The verdict of the rule", "right or wrong", "judgements", required=True),
+        _number("inclusion_probability", "With which the verdict was drawn", "share", "request", required=True),
+        _text("auditor", "The model that graded the answer, or the person", source="request", required=True),
+        _flag("by_person", "Whether a person settled it", source="request", required=True),
+        _text("audit_prompt_hash", "sha256 of the auditor's prompt; null for a person", source="prompts"),
+        _text("verdict", "The auditor's verdict; null where it gave none", "right, wrong or no_answer", "auditor"),
+        _text("audit_output", "The model's whole output", source="auditor"),
+        *_STATUS_COLUMNS,
+        _text("request_hash", "The call that graded it", source="request"),
+        _CREATED,
+    ),
+)
+
 STAGE_TABLES = (ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, SCORES, METRICS)
 """Tables that the stages of a run fill."""
 _ALL = (
     *(QUESTIONS, RUNS, *STAGE_TABLES, CALLS, PRICES, LIMIT_CHANGES),
     *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES, PROMPTS, JUDGE_CONFIGS),
-    *(DECISIONS, DECISION_LOOKS, DECISION_CALIBRATIONS, LINKS, LINK_ANSWERS),
+    *(DECISIONS, DECISION_LOOKS, DECISION_CALIBRATIONS, LINKS, LINK_ANSWERS, AUDITS),
 )
 TABLES: Mapping[str, LakeTable] = {table.name: table for table in _ALL}

@@ -21,6 +21,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import run_query
 from shaberi_dagster.lake.connections import frame_of
 from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.reports.audited import audit_sentence, read_audits
 from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import grouped
@@ -404,6 +405,7 @@ class QuickReport:
         benchmarks: One for each that rules grade.
         overall: All of them.
         judged: The benchmarks that LLMs judge.
+        audits: How often the rules are wrong, a sentence for each benchmark with an audit.
     """
 
     format: Literal["shaberi-quick-eval/1"] = FORMAT
@@ -417,6 +419,7 @@ class QuickReport:
     benchmarks: tuple[BenchmarkReport, ...]
     overall: OverallFindings
     judged: tuple[StrategyScore, ...] = ()
+    audits: tuple[str, ...] = ()
 
     @property
     def strategies(self) -> list[str]:
@@ -505,6 +508,7 @@ def read_report(
         benchmarks=tuple(reports),
         overall=OverallFindings(tuple(graded), pooled, means),
         judged=judged,
+        audits=tuple(audit_sentence(row) for (_, name), row in read_audits(catalog).items() if name in graded),
     )
 
 

@@ -9,7 +9,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.connections import frame_of
 from shaberi_dagster.lake.statements import fetch, parameters_of, rows_of, run_statement
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.report import Document, Report, Table
+from shaberi_dagster.reports.report import Document, Report, Row, Table
 from shaberi_dagster.reports.requests import BASELINE
 from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import check_known
@@ -39,7 +39,12 @@ def read_report(catalog: duckdb.DuckDBPyConnection, report: Report, selection: A
     for table in report.tables:
         _check_columns(table, found[table.name][0])
     columns, _ = found[report.tables[0].name]
-    return report.result({name: rows for name, (_, rows) in found.items()}, columns)
+    rows: dict[str, Sequence[Row]] = {name: rows for name, (_, rows) in found.items()}
+    for table in report.tables:
+        if table.derive and rows[table.name]:
+            rows[table.name] = [table.derive(row) for row in rows[table.name]]
+            columns = list(rows[report.tables[0].name][0])
+    return report.result(rows, columns)
 
 
 def _check_columns(table: Table, given: Sequence[str]) -> None:

@@ -206,6 +206,7 @@ class Table:
         rows: What it was made of.
         narrow: What a terminal has instead where there is no room for it.
         plot: What pages draw above it.
+        derive: Makes a row of each row of its statement, for what SQL cannot say.
     """
 
     columns: Sequence[Column]
@@ -219,6 +220,7 @@ class Table:
     rows: Sequence[Any] = ()
     narrow: "Table | None" = None
     plot: Plot | None = None
+    derive: Callable[[Row], Row] | None = None
 
     def of(self, rows: Sequence[Any], *, brief: bool = False) -> "Table":
         """Return the table of some rows, with their total if it has one.

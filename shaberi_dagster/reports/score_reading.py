@@ -8,6 +8,7 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.statements import fetch, fetch_as
+from shaberi_dagster.reports.audited import with_audits
 from shaberi_dagster.reports.linked import with_links
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import benchmarks_in, check_passes, reported_scales
@@ -123,7 +124,9 @@ def _read_ranked(
         benchmarks=benchmarks_in(catalog),
     )
     remarks = [*_remarks(selection), *_without_passes(catalog, selection, rows), *version_remarks(rows)]
-    single = SingleScores(catalog, selection.question_sets, reported_scales(report.benchmarks), selection.over)
+    scales = reported_scales(report.benchmarks)
+    single = SingleScores(catalog, selection.question_sets, scales, selection.over)
+    rows = with_audits(catalog, rows, scales)
     if _has_intervals(report, selection):
         rows = with_intervals(single, rows)
     rankings, not_ranked = read_standings(catalog, rows)

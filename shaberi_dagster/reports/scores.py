@@ -19,7 +19,7 @@ K = TypeVar("K")
 OVERALL = "overall"
 MEAN_OF = "mean of "
 _ROUNDING = 0.005  # of what is shown
-_NOT_SHOWN = {"over_questions", "judge_prompt", "link"}
+_NOT_SHOWN = {"over_questions", "judge_prompt", "link", "audit"}
 
 
 class RowLink(NamedTuple):
@@ -40,6 +40,22 @@ class RowLink(NamedTuple):
     error: float
     mean_offset: float
     mean_error: float
+
+
+class RowAudit(NamedTuple):
+    """Effect of a rule's errors on a score, as audits of its verdicts measured them.
+
+    Attributes:
+        shift: Score without these errors less the score, on the reported scale.
+        down: How far below it the shift may be (95 %).
+        up: How far above.
+        sentence: How often the rule is wrong.
+    """
+
+    shift: float
+    down: float
+    up: float
+    sentence: str
 
 
 class ScoreRow(NamedTuple):
@@ -76,6 +92,7 @@ class ScoreRow(NamedTuple):
         judge_prompt: The name of the judge's prompts, as `judge_prompt_of` in SQL makes it: trees that do not record
             theirs have prompts of their own.
         link: The link by which it is ranked among imported scores; None: it is ranked by itself.
+        audit: What audits say of the rule that made it; None without one.
     """
 
     run_id: str
@@ -107,6 +124,7 @@ class ScoreRow(NamedTuple):
     source: str | None = None
     judge_prompt: str | None = None
     link: RowLink | None = None
+    audit: RowAudit | None = None
 
     def columns(self) -> dict[str, Any]:
         """Return the fields that tables and documents have."""

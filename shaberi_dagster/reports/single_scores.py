@@ -10,6 +10,7 @@ import duckdb
 import orjson
 
 from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.reports.audited import corrected, mean_audit
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.reading import Scales
 from shaberi_dagster.reports.report import Row
@@ -134,7 +135,10 @@ class SingleScores:
     def estimates(self, rows: Sequence[ScoreRow]) -> dict[str, Estimate | None]:
         """Estimate each benchmark of some rows, and their mean over benchmarks: None where one is not known."""
         self.load(rows)
-        found = {name: self.estimate(of_benchmark) for name, of_benchmark in grouped(rows, lambda row: row.benchmark)}
+        found = {
+            name: corrected(self.estimate(of_benchmark), mean_audit(of_benchmark))
+            for name, of_benchmark in grouped(rows, lambda row: row.benchmark)
+        }
         known = [estimate for estimate in found.values() if estimate]
         return found | {OVERALL: mean_of_estimates(known) if known and len(known) == len(found) else None}
 

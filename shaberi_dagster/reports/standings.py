@@ -124,7 +124,7 @@ class Ranking:
 
 
 def remarks_on(standings: Sequence[Standing]) -> list[str]:
-    """Say on which lines there is no verdict, and where a difference from the best is not that of the two means."""
+    """Say which lines have no verdict, whose difference from the best is not that of means, and what audits found."""
     compared = [(f"{standing.model} {standing.tag}", standing.tie) for standing in standings if standing.tie]
     withheld = [f"No verdict on {name}: {tie.why}." for name, tie in compared if tie.why]
     rows = [
@@ -143,6 +143,8 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
         for standing in standings
         if (link := standing.link)
     ]
+    audits = (row.audit for standing in standings for row in standing.rows if row.audit)
+    remarks += dict.fromkeys(f"{audit.sentence}; intervals allow for it." for audit in audits)
     remarks += withheld[:_MOST_NAMES]
     if len(withheld) > _MOST_NAMES:
         remarks.append(f"No verdict on {len(withheld) - _MOST_NAMES} more lines either, for the same reason.")

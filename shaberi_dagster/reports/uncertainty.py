@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 
 from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.reports.audited import corrected
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.linked import widened
 from shaberi_dagster.reports.report import Row
@@ -46,7 +47,7 @@ def _with_interval(single: SingleScores, row: ScoreRow) -> ScoreRow:
     if estimate and wide:
         wider = (wide.interval.upper - wide.interval.lower) / (estimate.interval.upper - estimate.interval.lower)
         estimate = wide if single.over == "categories" else estimate
-    return row._replace(over_questions=estimate, n_categories=n_categories, over_categories=wider)
+    return row._replace(over_questions=corrected(estimate, row.audit), n_categories=n_categories, over_categories=wider)
 
 
 # --- ties ------------------------------------------------------------------------------------------------------------

@@ -157,6 +157,7 @@ def _settings(group: Sequence[Job]) -> Iterator[str]:
     document = group[0].document
     yield f"Model {code(document.model)}. Runs: {_listed(dict.fromkeys(job.document.run_tag for job in group))}."
     yield from making(document, code)
+    yield from (f"{code(sentence, _LINE_WIDTH)}." for sentence in document.audits)
     if parts := document.benchmarks:
         temperatures = dict.fromkeys(part.temperature for part in parts)
         sampling = ["no temperature" if value is None else f"temperature {value:g}" for value in temperatures]

@@ -29,7 +29,7 @@ def ensemble_result(report: QuickReport, gate: GateReport | None = None) -> Resu
     said: list[Block] = [
         Heading(report.model, report.run_tag),
         Sentences(gains),
-        Sentences([*making(report), *_contents(report)], "note"),
+        Sentences([*making(report), *(f"{sentence}." for sentence in report.audits), *_contents(report)], "note"),
         *(_graded(report) if report.benchmarks else ()),
         *strategy_blocks(report.judged),
         *(of_gate.said if of_gate else ()),

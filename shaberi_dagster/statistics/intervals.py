@@ -129,7 +129,7 @@ def clustered_mean_interval(
 
 
 def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDENCE) -> Estimate:
-    """The unweighted mean of independent estimates, such as of benchmarks.
+    """The unweighted mean of independent estimates, such as of benchmarks; of one it is that one.
 
     Its variance is the sum of theirs / k²; degrees of freedom by Welch and Satterthwaite (1946). If all of them stay
     within a scale, so does the mean: their variances are those of their intervals, with one more question each that
@@ -140,6 +140,8 @@ def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDE
         confidence: Between 0 and 1.
     """
     k = len(estimates)
+    if k == 1:
+        return estimates[0]
     value, n = fmean(estimate.value for estimate in estimates), sum(estimate.n for estimate in estimates)
     standard_error = math.sqrt(math.fsum(estimate.standard_error**2 for estimate in estimates)) / k
     scales = [estimate.ends for estimate in estimates if estimate.ends is not None]
@@ -178,6 +180,29 @@ def wilson_interval(successes: float, n: float, confidence: float = CONFIDENCE) 
         None without trials.
     """
     return _wilson(successes / n, n, _normal_quantile(confidence)) if n else None
+
+
+def exact_interval(successes: float, n: float, confidence: float = CONFIDENCE) -> Interval:
+    """The exact interval of a proportion (Clopper and Pearson 1934).
+
+    Args:
+        successes: From 0 to n; with an effective number of trials it is no whole number (Korn and Graubard 1998).
+        n: Number of trials, above 0.
+        confidence: Between 0 and 1.
+    """
+    tail = (1 - confidence) / 2
+    lower = _beta_quantile(tail, successes, n - successes + 1) if successes > 0 else 0.0
+    upper = _beta_quantile(1 - tail, successes + 1, n - successes) if successes < n else 1.0
+    return Interval(lower, upper)
+
+
+def _beta_quantile(probability: float, a: float, b: float) -> float:
+    """The quantile of a beta distribution, by bisection."""
+    low, high = 0.0, 1.0
+    for _ in repeat(None, _BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _incomplete_beta(middle, a, b) < probability else (low, middle)
+    return (low + high) / 2
 
 
 def paired_proportions_interval(

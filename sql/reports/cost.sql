@@ -1,6 +1,6 @@
--- Calls, tokens and cost of runs by stage and benchmark.
+-- Calls, tokens and cost of runs by stage and benchmark; those of audits are of no run.
 select
-    model, run_tag, stage, coalesce(benchmark, '') as benchmark, sum(calls)::bigint as calls,
+    coalesce(model, run_id) as model, coalesce(run_tag, 'of verdicts') as run_tag, stage, coalesce(benchmark, '') as benchmark, sum(calls)::bigint as calls,
     sum(prompt_tokens)::bigint as prompt_tokens, sum(completion_tokens)::bigint as completion_tokens,
     sum(cost_usd::decimal(38, 12))::double as cost_usd,
     sum(cached_tokens)::bigint as cached_tokens, sum(reasoning_tokens)::bigint as reasoning_tokens,

@@ -14,7 +14,7 @@ with measured(form, read, wrong, at_most) as (values
     ('whole_reply', 28, 1, 0.159), ('yaml_field', 1, 0, 0.950), ('yotte', 2, 0, 0.776)
 ), verdicts as (
     select
-        split_part(judge, '+', 1) as judge, regexp_extract(judge_output, '^(\w+) \[\d+:\d+\]: ', 1) as form, score
+        run_id, split_part(judge, '+', 1) as judge, regexp_extract(judge_output, '^(\w+) \[\d+:\d+\]: ', 1) as form, score
     from judgements
     where score_source = 'rule' and not superseded
       and ($run_ids is null or list_contains($run_ids, run_id))
@@ -24,10 +24,21 @@ with measured(form, read, wrong, at_most) as (values
           or run_id in (select run_id from runs where list_contains($tags, base_tag)) or run_id in (from imported_runs($tags, null))
       )
       and ($sources is null or run_id in (from imported_runs(null, $sources)))
+), audited as (
+    select
+        judge, coalesce(form, '') as form, count(*) as n_audited, count(error) as n_wrong,
+        count(*) filter (is_unsettled) as n_unsettled, sum(weight) as weight, max(weight) as heaviest,
+        coalesce(sum(weight) filter (error = 'false right'), 0) as false_rights,
+        coalesce(sum(weight) filter (error = 'false wrong'), 0) as false_wrongs,
+        coalesce(sum(weight) filter (is_unsettled), 0) as unsettled
+    from audited_verdicts
+    where run_id in (select run_id from verdicts)
+    group by all
 )
 select
     judge, coalesce(nullif(form, ''), 'not recorded') as form, count(*) as verdicts, count(*) filter (score = 1) as right,
-    any_value(read)::integer as corpus_read, any_value(wrong)::integer as corpus_wrong, any_value(at_most)::double as at_most
-from verdicts left join measured using (form)
+    any_value(read)::integer as corpus_read, any_value(wrong)::integer as corpus_wrong, any_value(at_most)::double as at_most,
+    audited.* exclude (judge, form)
+from verdicts left join measured using (form) left join audited using (judge, form)
 group by all
 order by judge, verdicts desc, form

@@ -1,8 +1,9 @@
-"""Verdicts of rules by the form that licensed them, and the measured error of each form."""
+"""Verdicts of rules by the form that licensed them, the measured error of each form, and what audits found."""
 
 from typing import Any
 
-from shaberi_dagster.reports.report import Report, Table, number, text
+from shaberi_dagster.reports.audited import rate_cell, with_rates
+from shaberi_dagster.reports.report import Column, Report, Table, number, text
 from shaberi_dagster.reports.requests import RunSelection
 
 
@@ -13,6 +14,12 @@ def _error(row: Any) -> str:
     return f"{row['corpus_wrong']} of {row['corpus_read']}, at most {row['at_most']:.0%}"
 
 
+def _lacking(rows: Any) -> str:
+    """Say how verdicts are audited, where none is."""
+    is_audited = any(row["n_audited"] for row in rows)
+    return "" if is_audited else "No verdict is audited: `shaberi graders --audit 200 --judge-model MODEL` does it."
+
+
 FORMS = Table(
     [
         text("judge"),
@@ -20,16 +27,34 @@ FORMS = Table(
         number("verdicts", total=True),
         number("right", total=True),
         text("wrong in the corpus", _error),
+        text("wrong in audits", rate_cell, where=lambda rows: any(row["n_audited"] for row in rows)),
     ],
     sql="graders",
     totals=("verdicts", "right"),
+    remarks=[_lacking],
+    derive=with_rates,
 )
 """A line for each rule and form."""
+
+AUDITED = Table(
+    [
+        text("judge"),
+        text("benchmark"),
+        text("wrong in audits", rate_cell),
+        number("share wrong", lambda row: f"{row['share_wrong']:.1%}"),
+        text("auditors", folds=True),
+        text("last audit", "audited_on"),
+    ],
+    name="audited",
+    sql="audited",
+    derive=with_rates,
+)
+"""A line for each rule and benchmark with an audit."""
 
 GRADERS = Report(
     "graders",
     "Show which forms of answers the verdicts of rules rest on, and how often each form errs.",
-    [FORMS],
+    [FORMS, AUDITED],
     selection=RunSelection,
     empty="No rule has graded an answer of these runs.",
     examples=[
@@ -37,5 +62,29 @@ GRADERS = Report(
         "shaberi graders --model my-model --tag july",
     ],
     more="The corpus is replies that nobody tuned on; the bound is one-sided, of 95 % (Clopper-Pearson). "
-    "Verdicts of earlier versions of a rule have no form.",
+    "Verdicts of earlier versions of a rule have no form. In audits a model graded verdicts that were drawn at random; "
+    "the bound is the upper end of the 95 % interval, and a disagreement that nobody has settled counts as wrong.",
 )
+
+DISAGREEMENTS = Report(
+    "disagreements",
+    "Show audited verdicts of rules with which the model disagrees, for a person to settle.",
+    [
+        Table(
+            [
+                text("judge"),
+                text("benchmark"),
+                text("form", null="not recorded"),
+                Column("rule", "rule_verdict"),
+                Column("model", "model_verdict"),
+                text("passage", cuts="end"),
+                text("question", cuts="end"),
+                text("reference", cuts="end"),
+            ],
+            sql="disagreements",
+        )
+    ],
+    selection=RunSelection,
+    empty="No audited verdict is waiting for a person.",
+)
+"""Read with `shaberi graders --disagreements`."""

@@ -1,0 +1,74 @@
+"""`shaberi graders`: the verdicts of rules by form, their audits, and what a person has to settle."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.cli.options import CommandOptions, OutputFormat
+from shaberi_dagster.deciding.audit_request import AuditRequest
+from shaberi_dagster.reports.declared.graders import DISAGREEMENTS, GRADERS
+from shaberi_dagster.reports.requests import RunSelection
+from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.lazy import lazily
+
+with lazily(__name__):  # what help and wrong options need not wait for
+    from shaberi_dagster import api
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.deciding import audit
+    from shaberi_dagster.defs import operations
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.show import formats
+
+EPILOG = (
+    """Examples:
+
+\b
+  shaberi graders --model my-model --tag july
+  shaberi graders --audit 200 --judge-model gpt-5-mini --dry-run
+  shaberi graders --disagreements --format csv > settle.csv
+  shaberi graders --settle settle.csv     its column person says right, wrong or no_answer
+
+More examples:
+
+\b
+  shaberi graders                         all runs
+
+"""
+    + GRADERS.more
+    + " What was audited is not paid for again; a larger N pays for the rest."
+)
+
+
+class GradersOptions(CommandOptions):
+    """Options of `shaberi graders` beside the runs and the audit."""
+
+    disagreements: Annotated[
+        bool, Field(description="Show what a person has to settle: where rule and model differ"), Option("what")
+    ] = False
+    settle: Annotated[
+        Path | None, Field(description="Take what a person filled in from this CSV file"), Option("what")
+    ] = None
+    dry_run: Annotated[bool, Field(description="Show calls and dollars; ask nobody"), Option("budget")] = False
+    output_format: OutputFormat = "table"
+
+
+def graders(request: AuditRequest, selection: RunSelection, calls: CallOptions, how: GradersOptions) -> int:
+    """Show which forms of answers the verdicts of rules rest on, and how often each form errs."""
+    formats.check_format(how.output_format)
+    settings = Settings.from_environment()
+    if how.settle:
+        output.tell(audit.settle(how.settle, installation.Installation(settings)))
+    if how.dry_run:
+        workspace = installation.Installation(settings, options=calls)
+        output.show(audit.audit_plan(audit.prepare(request, workspace), datetime.now(UTC)), how.output_format)
+        return FINE
+    if request.is_asked:
+        operations.audit(request, calls)
+    report = DISAGREEMENTS if how.disagreements else GRADERS
+    output.show(api.LakeReader(settings.warehouse).read(report, selection), how.output_format)
+    return FINE

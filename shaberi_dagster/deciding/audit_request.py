@@ -1,0 +1,66 @@
+"""The request of an audit of rule verdicts; light, so that help and usage errors are quick."""
+
+from collections.abc import Sequence
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.spec import JudgeBaseUrl, JudgeKeyVariable, RunSpec
+from shaberi_dagster.util.models import Frozen
+
+
+class AuditRequest(Frozen):
+    """The audit that a user asks for in the command line or the launchpad."""
+
+    audit: Annotated[
+        int | None,
+        Field(ge=1, description="Have N verdicts of rules, drawn at random, graded again by a model"),
+        Option("what", metavar="N"),
+    ] = None
+    judge_model: Annotated[
+        str | None, Field(description="The model that grades them"), Option("what", metavar="MODEL")
+    ] = None
+    share: Annotated[
+        float | None, Field(gt=0, le=1, description="Instead of N: this share of the verdicts of each benchmark")
+    ] = None
+    models: Annotated[list[str] | None, Field(description="Of these models; default: all")] = None
+    tags: Annotated[list[str] | None, Field(description="Of runs with these tags; default: all")] = None
+    sources: Annotated[list[str] | None, Field(description="Of runs of these imported trees; default: all")] = None
+    benchmarks: Annotated[
+        list[str] | None,
+        Field(description="Draw from these; default: all, evenly"),
+        Option("what", ("--benchmark", "--benchmarks"), known="benchmarks"),
+    ] = None
+    judge_base_url: JudgeBaseUrl = None
+    judge_api_key_variable: JudgeKeyVariable = None
+
+    @property
+    def is_asked(self) -> bool:
+        """True if anything of an audit is asked for."""
+        return bool(self.audit or self.judge_model or self.judge_base_url)
+
+    @classmethod
+    def of_runs(cls, share: float | None, specs: Sequence[RunSpec], benchmarks: Sequence[str]) -> Self | None:
+        """Return the audit of a share of what rules say of some runs, by the first of their judges; None without one.
+
+        Raises:
+            ConfigurationError: They have no judge that is a model, or no benchmark that a rule grades.
+        """
+        if share is None:
+            return None
+        ruled = [name for name in benchmarks if get_benchmark(name).has_rule]
+        if not (specs[0].judges and ruled):
+            raise ConfigurationError("--audit takes benchmarks that rules grade, and a model: --judge-model names it")
+        judge = specs[0].judges[0]
+        return cls(
+            share=share,
+            judge_model=judge.model,
+            models=list(dict.fromkeys(spec.model for spec in specs)),
+            tags=[spec.run_tag for spec in specs],
+            benchmarks=ruled,
+            judge_base_url=judge.endpoint.base_url,
+            judge_api_key_variable=judge.endpoint.api_key_variable,
+        )

@@ -1,0 +1,122 @@
+"""Audits of rule verdicts beside scores: how often the rules were wrong, and by how much that moves an interval."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import NormalDist, fmean
+from typing import Any
+
+import duckdb
+
+from shaberi_dagster.benchmarks.registry import RULE
+from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.reports.figures import counted
+from shaberi_dagster.reports.reading import Scales
+from shaberi_dagster.reports.report import Row
+from shaberi_dagster.reports.scores import RowAudit, ScoreRow
+from shaberi_dagster.statistics.audits import AuditSums
+from shaberi_dagster.statistics.intervals import CONFIDENCE, Estimate, Interval
+
+_USUAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+_SUMS = ("weight", "heaviest", "false_rights", "false_wrongs", "unsettled")
+
+
+def audit_sums(row: Row) -> AuditSums:
+    """Return the sums of a row of a report's statement."""
+    return AuditSums(row["n_audited"], *(row[name] for name in _SUMS))
+
+
+def with_rates(row: Row) -> dict[str, Any]:
+    """Return a row with the share of wrong verdicts and its interval in the place of sums; None without an audit."""
+    rates = dict.fromkeys(("share_wrong", "share_wrong_lower", "share_wrong_upper"))
+    if row["n_audited"]:
+        sums = audit_sums(row)
+        ends = sums.interval
+        rates = dict(zip(rates, (sums.share_wrong, ends.lower, ends.upper), strict=True))
+    return {name: value for name, value in row.items() if name not in _SUMS} | rates
+
+
+def rate_cell(row: Row) -> str:
+    """Say what an audit found: `1 of 200, at most 2.8%`, and what of it nobody has settled."""
+    if not row["n_audited"]:
+        return "not audited"
+    unsettled = f", {row['n_unsettled']} not settled" if row["n_unsettled"] else ""
+    return f"{row['n_wrong']} of {row['n_audited']}, at most {row['share_wrong_upper']:.1%}{unsettled}"
+
+
+def audit_sentence(row: Row) -> str:
+    """Say how often the rule of a benchmark is wrong, as it stands beside scores."""
+    sums = audit_sums(row)
+    unsettled = f"; {counted(row['n_unsettled'], 'disagreement')} not settled" if row["n_unsettled"] else ""
+    return (
+        f"{row['benchmark']}: rule verdicts wrong: {sums.share_wrong:.1%}, at most {sums.interval.upper:.1%} "
+        f"(audit of {row['n_audited']:,} by {', '.join(row['auditors'])}, {row['audited_on']}{unsettled})"
+    )
+
+
+def read_audits(catalog: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], Row]:
+    """Read what audits of the whole lake found, by rule and benchmark; at next to no cost where there are none."""
+    if not fetch(catalog, "audited_rules"):
+        return {}
+    return {(row["judge"], row["benchmark"]): row for row in fetch(catalog, "audited")}
+
+
+def with_audits(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], scales: Scales) -> list[ScoreRow]:
+    """Return the rows, those with verdicts of an audited rule with what its errors do to their score.
+
+    Args:
+        catalog: The public views.
+        rows: Scores.
+        scales: Reported scales of the benchmarks.
+    """
+    audits = read_audits(catalog) if any(row.judge.startswith(RULE) for row in rows) else {}
+    of_rules = {row.run_id for row in rows if _rule(row) in audits}
+    if not of_rules:
+        return list(rows)
+    counts = {
+        (found["run_id"], found["judge"], found["benchmark"]): found["verdicts"]
+        for found in fetch(catalog, "rule_verdicts", run_ids=sorted(of_rules))
+    }
+
+    def audited(row: ScoreRow) -> ScoreRow:
+        n_graded = counts.get((row.run_id, row.judge, row.benchmark))
+        n_scored = row.n_scored if row.null_policy == "legacy" else row.n_planned
+        if not (n_graded and n_scored and _rule(row) in audits and row.benchmark in scales):
+            return row
+        found = audits[_rule(row)]
+        low, high = scales[row.benchmark]
+        share = min(n_graded / n_scored, 1.0) * (high - low)
+        shift, ends = audit_sums(found).shift
+        reaches = share * (shift - ends.lower), share * (ends.upper - shift)
+        return row._replace(audit=RowAudit(share * shift, *reaches, audit_sentence(found)))
+
+    return [audited(row) for row in rows]
+
+
+def _rule(row: ScoreRow) -> tuple[str, str]:
+    return row.judge.partition("+")[0], row.benchmark
+
+
+def mean_audit(rows: Sequence[ScoreRow]) -> RowAudit | None:
+    """Return the effect on the mean of several judges of a benchmark, whose errors may be the same."""
+    if not any(row.audit for row in rows):
+        return None
+    shifts, downs, ups = zip(*(row.audit[:3] if row.audit else (0.0, 0.0, 0.0) for row in rows), strict=True)
+    return RowAudit(fmean(shifts), fmean(downs), fmean(ups), "")
+
+
+def corrected(estimate: Estimate | None, audit: RowAudit | None) -> Estimate | None:
+    """Return an estimate without the errors that an audit expects of the rule, and with what is unsure of that.
+
+    Value and both ends move by the shift; how far they reach is the root of the sum of both squares (MOVER, as in
+    `statistics.audits`), within the scale if there was one.
+    """
+    if estimate is None or audit is None:
+        return estimate
+    value = estimate.value + audit.shift
+    lower = value - math.hypot(estimate.value - estimate.interval.lower, audit.down)
+    upper = value + math.hypot(estimate.interval.upper - estimate.value, audit.up)
+    if estimate.ends:
+        value, lower, upper = (min(max(end, estimate.ends[0]), estimate.ends[1]) for end in (value, lower, upper))
+    error = math.hypot(estimate.standard_error, (audit.down + audit.up) / 2 / _USUAL)
+    return replace(estimate, value=value, interval=Interval(lower, upper), standard_error=error)
