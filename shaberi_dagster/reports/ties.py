@@ -128,7 +128,7 @@ def _tables(runs: Sequence[Sequence[JudgeScores]]) -> tuple[_Floats, _Floats, li
     where, given = np.concatenate([np.zeros(0, dtype=np.int64), *flat]), np.array(scores, dtype=np.float64)
     there = ~np.isnan(given)
     sums, n_scored, n_asked = (
-        np.bincount(where, of_cells, minlength=math.prod(shape)).reshape(shape)
+        np.bincount(where, of_cells, minlength=math.prod(shape)).reshape(shape).astype(float)  # integers, if of nothing
         for of_cells in (np.where(there, given, 0), there, np.ones_like(given))
     )
     table = np.divide(sums, n_scored, out=np.full_like(sums, np.nan), where=n_scored > 0)
