@@ -24,7 +24,7 @@ from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.statistics.intervals import paired_proportions_interval, wilson_interval
 from shaberi_dagster.statistics.significance import mcnemar_exact
-from tests.commands import Finished, lake_of, run, run_anew
+from tests.commands import Finished, lake_of, run_anew, run_without_dagster
 from tests.example_runs import without_results
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.sizes import FULL
@@ -556,7 +556,9 @@ def test_the_installed_command_writes_its_document_and_refuses_nonsense_in_one_l
     written = tmp_path / "reports" / "quick.json"
     arguments = options(mock, sums, "--judge-model", "none", "--strategy", "plurality")
 
-    finished = run("quick-eval", *arguments, "--output", written, environment=lake_of(tmp_path)).succeeded()
+    finished = run_without_dagster(
+        "quick-eval", *arguments, "--output", written, environment=lake_of(tmp_path)
+    ).succeeded()
     document = json.loads(written.read_text(encoding="utf-8"))
     assert document["status"] == "complete"
     assert "answers gsm8k 12/12, 0 failed" in finished.err

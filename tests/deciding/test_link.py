@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 
 import polars as pl
 import pytest
@@ -17,8 +18,11 @@ from shaberi_dagster.reports.comparison import compare
 from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
 from shaberi_dagster.reports.score_reading import read_rankings
 from shaberi_dagster.reports.standings import remarks_on
+from shaberi_dagster.settings import Settings
+from tests.commands import lake_of
 from tests.deciding.linking import MODELS, SIZES, evaluated, imported, judging_again, request
 from tests.example_runs import asked_of, own_engine
+from tests.mock_endpoint import running_mock
 
 pytestmark = pytest.mark.integration
 N = 20 * len(MODELS)
@@ -30,30 +34,95 @@ def engine():
         yield
 
 
+@pytest.fixture(scope="module")
+def endpoint():
+    with running_mock() as running:
+        yield running
+
+
 @pytest.fixture
-def tree(workspace, tmp_path):
-    """A lake with an imported tree, and a variant of the prompts."""
-    prompts = shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
+def mock(endpoint):
+    """The endpoint of all tests, which has forgotten what it was asked; links that are copied are of its address."""
+    endpoint.bodies.clear()
+    endpoint.options.script = None
+    return endpoint
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, endpoint):
+    """Makes a lake with an imported tree, and a variant of the prompts; with a script, a link that it answers, too.
+
+    Each is made once: tests change copies.
+    """
+    prompts = tmp_path_factory.mktemp("variants") / "prompts"
+    shutil.copytree(Settings.from_environment().prompts, prompts)
     for name in ("strict", "lenient"):
         variant = prompts / "variants" / name / "judging"
         variant.mkdir(parents=True)
         (variant / "answer_rule.jinja").write_text(f"{name}に採点してください。", encoding="utf-8")
-    own = Installation(replace(workspace.settings, prompts=prompts), environment={})
-    imported(own, tmp_path)
-    return own
+
+    @cache
+    def of(questions=0, **script):
+        folder = tmp_path_factory.mktemp("made")
+        own = Installation(replace(Settings.from_environment(lake_of(folder)), prompts=prompts), environment={})
+        if questions:
+            shutil.copytree(of().settings.warehouse, own.settings.warehouse)
+            endpoint.options.script = judging_again(**script)
+            linked(request(endpoint, models=MODELS, questions=questions), own)
+            endpoint.bodies.clear()
+        else:
+            imported(own, folder)
+        return own
+
+    return of
+
+
+def copied(own, workspace):
+    """The lake in the folder of this test."""
+    shutil.copytree(own.settings.warehouse, workspace.settings.warehouse)
+    return Installation(replace(workspace.settings, prompts=own.settings.prompts), environment={})
+
+
+@pytest.fixture
+def tree(made, workspace):
+    """A lake with an imported tree."""
+    return copied(made(), workspace)
+
+
+@pytest.fixture
+def close(made, workspace, mock):
+    """A lake with a link whose scores changed little."""
+    mock.options.script = judging_again(share_changed=0.1)
+    return copied(made(54, share_changed=0.1), workspace)
+
+
+@pytest.fixture
+def usual(made, workspace, mock):
+    """A lake with a link of a part of the answers."""
+    mock.options.script = judging_again()
+    return copied(made(20), workspace)
+
+
+@pytest.fixture
+def moved(made, workspace, mock):
+    """A lake with a link whose scores rose."""
+    mock.options.script = judging_again(offset=0.6)
+    return copied(made(20, offset=0.6), workspace)
 
 
 def linked(asked, workspace):
     link = prepare(asked, workspace)
     measure(link, workspace)
-    rows = workspace.lake.read("links", {"link_id": link.link_id})
-    return {row["benchmark"]: row for row in rows.iter_rows(named=True)}
+    return rows_of(workspace, link_id=link.link_id)
 
 
-def test_a_judge_that_repeats_itself_is_linked(mock, tree):
-    mock.options.script = judging_again(share_changed=0.1)
+def rows_of(workspace, **keys):
+    """The rows of a link, by benchmark."""
+    return {row["benchmark"]: row for row in workspace.lake.read("links", keys).iter_rows(named=True)}
 
-    rows = linked(request(mock, models=MODELS, questions=54), tree)
+
+def test_a_judge_that_repeats_itself_is_linked(close):
+    rows = rows_of(close)
 
     assert list(rows) == ["rakuda", "tengu", "overall"]
     overall = rows["overall"]
@@ -65,10 +134,8 @@ def test_a_judge_that_repeats_itself_is_linked(mock, tree):
     assert rows["tengu"]["judge_prompt_hash"] != rows["rakuda"]["judge_prompt_hash"]
 
 
-def test_a_judge_whose_scores_moved_is_not_linked_and_it_says_why(mock, tree):
-    mock.options.script = judging_again(offset=0.6)
-
-    overall = linked(request(mock, models=MODELS), tree)["overall"]
+def test_a_judge_whose_scores_moved_is_not_linked_and_it_says_why(moved):
+    overall = rows_of(moved)["overall"]
 
     assert not overall["granted"]
     assert overall["lower"] < 0.6 < overall["upper"]
@@ -86,12 +153,12 @@ def test_a_sample_that_is_too_small_says_what_would_be_enough(mock, tree):
 
 def test_nothing_is_paid_for_twice_and_a_larger_sample_pays_for_the_rest(mock, tree):
     mock.options.script = judging_again()
-    asked = request(mock, models=MODELS)
+    asked, before = request(mock, models=MODELS), mock.stats()["requests"]
     small = prepare(asked, tree)
 
     plan = expected_calls(small, tree, datetime.now(UTC))
     assert sum(estimate.calls for estimate in plan) == N
-    assert mock.stats()["requests"] == 0
+    assert mock.stats()["requests"] == before
 
     measure(small, tree)
     measure(prepare(asked, tree), tree)
@@ -103,12 +170,10 @@ def test_nothing_is_paid_for_twice_and_a_larger_sample_pays_for_the_rest(mock, t
     assert asked_of(mock, "judge-a") == N * 3 // 2
 
 
-def test_the_sample_is_random_stratified_and_has_its_probabilities(mock, tree):
-    mock.options.script = judging_again()
-    link = prepare(request(mock, models=MODELS), tree)
-    measure(link, tree)
+def test_the_sample_is_random_stratified_and_has_its_probabilities(mock, usual):
+    link = prepare(request(mock, models=MODELS), usual)
 
-    sample = tree.lake.read("link_answers", {"link_id": link.link_id})
+    sample = usual.lake.read("link_answers", {"link_id": link.link_id})
 
     counts = sample.group_by("model", "benchmark", "inclusion_probability").len()
     assert counts["len"].to_list() == [10] * 2 * len(MODELS)
@@ -116,17 +181,14 @@ def test_the_sample_is_random_stratified_and_has_its_probabilities(mock, tree):
         (name, 10 / size) for name, size in SIZES.items()
     }
     assert sample["question_id"].n_unique() > 20, "each model has questions of its own"
-    assert prepare(request(mock, models=MODELS), tree).link_id == link.link_id
-    assert prepare(request(mock, models=MODELS, seed=1), tree).link_id != link.link_id
+    assert prepare(request(mock, models=MODELS), usual).link_id == link.link_id
+    assert prepare(request(mock, models=MODELS, seed=1), usual).link_id != link.link_id
     assert not sample.filter(pl.col("new").is_null()).height
 
 
-def test_what_was_judged_anew_is_in_no_leaderboard(mock, tree):
-    mock.options.script = judging_again()
-    linked(request(mock, models=MODELS), tree)
-
-    write_catalog(tree.lake)
-    with open_catalog(tree.settings.warehouse) as catalog:
+def test_what_was_judged_anew_is_in_no_leaderboard(usual):
+    write_catalog(usual.lake)
+    with open_catalog(usual.settings.warehouse) as catalog:
         assert catalog.sql("select distinct judge from leaderboard").fetchall() == [("judge-a",)]
         statuses = catalog.sql("select distinct status from runs where run_tag like 'link-%'").fetchall()
         assert statuses == [("decision",)]
@@ -157,13 +219,11 @@ def test_prompts_of_another_generation_are_refused_before_anything_is_paid_for(m
     assert mock.stats()["requests"] == before
 
 
-def test_two_prompt_sets_have_links_of_their_own(mock, tree):
-    mock.options.script = judging_again()
-    linked(request(mock, models=MODELS), tree)
-    linked(request(mock, models=MODELS, preset="lenient"), tree)
+def test_two_prompt_sets_have_links_of_their_own(mock, usual):
+    linked(request(mock, models=MODELS, preset="lenient"), usual)
 
-    assert asked_of(mock, "judge-a") == 2 * N
-    assert tree.lake.read("links")["linked_judge"].unique().sort().to_list() == ["judge-a+lenient", "judge-a+strict"]
+    assert asked_of(mock, "judge-a") == N, "none is paid for by the other"
+    assert usual.lake.read("links")["linked_judge"].unique().sort().to_list() == ["judge-a+lenient", "judge-a+strict"]
 
 
 def test_answers_without_a_new_score_allow_no_link(mock, tree):
@@ -220,12 +280,11 @@ def compared(workspace, a, b, **values):
         return compare(catalog, ComparisonRequest(a, b, **values))
 
 
-def test_a_new_score_compares_with_imported_ones_and_the_interval_has_the_links_uncertainty(mock, tree):
-    mock.options.script = judging_again(share_changed=0.1)
-    link = linked(request(mock, models=MODELS, questions=54), tree)["overall"]
-    evaluated("strong-1", tree, mock)
+def test_a_new_score_compares_with_imported_ones_and_the_interval_has_the_links_uncertainty(mock, close):
+    link = rows_of(close)["overall"]
+    evaluated("strong-1", close, mock)
 
-    report = compared(tree, "strong-1", MODELS[0])
+    report = compared(close, "strong-1", MODELS[0])
 
     (section,) = report.sections
     overall = section.rows[-1]
@@ -234,7 +293,7 @@ def test_a_new_score_compares_with_imported_ones_and_the_interval_has_the_links_
     assert overall["difference"] == pytest.approx(overall["mean_a"] - overall["mean_b"] - link["score_offset"])
     assert overall["lower"] < overall["difference"] < overall["upper"]
     assert any("linked with judge-a" in warning for warning in report.warnings)
-    mirrored = compared(tree, MODELS[0], "strong-1").sections[0].rows[-1]
+    mirrored = compared(close, MODELS[0], "strong-1").sections[0].rows[-1]
     assert mirrored["difference"] == pytest.approx(-overall["difference"])
     assert mirrored["verdict"] == "worse"
 
@@ -255,13 +314,11 @@ def test_without_a_granted_link_there_is_no_verdict_and_it_says_why(mock, tree):
     assert {row["verdict"] for row in report.sections[0].rows} == {"withheld"}
 
 
-def test_other_prompts_or_settings_than_the_links_do_not_compare(mock, tree):
-    mock.options.script = judging_again(share_changed=0.1)
-    linked(request(mock, models=MODELS, questions=54), tree)
-    linked(request(mock, models=MODELS, judge_max_tokens=900, questions=54, preset="lenient"), tree)
-    evaluated("strong-1", tree, mock, prompt="lenient")
+def test_other_prompts_or_settings_than_the_links_do_not_compare(mock, close):
+    linked(request(mock, models=MODELS, judge_max_tokens=900, questions=54, preset="lenient"), close)
+    evaluated("strong-1", close, mock, prompt="lenient")
 
-    report = compared(tree, "strong-1", MODELS[0])
+    report = compared(close, "strong-1", MODELS[0])
 
     assert "other prompts or settings than the link's" in report.caveat
 
@@ -295,12 +352,10 @@ def test_linked_scores_stand_in_one_leaderboard_with_the_links_uncertainty(mock,
     assert any("is linked with judge-a" in remark for remark in remarks_on(ranking.standings))
 
 
-def test_scores_that_are_not_linked_stand_apart(mock, tree):
-    mock.options.script = judging_again(offset=0.6)
-    evaluated("strong-1", tree, mock)
-    linked(request(mock, models=MODELS), tree)
+def test_scores_that_are_not_linked_stand_apart(mock, moved):
+    evaluated("strong-1", moved, mock)
 
-    assert [len(ranking.standings) for ranking in rankings(tree)] == [len(MODELS), 1]
+    assert [len(ranking.standings) for ranking in rankings(moved)] == [len(MODELS), 1]
 
 
 @pytest.mark.unit

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands import run
+from tests.commands import run_without_dagster
 from tests.mock_endpoint import MockEndpoint, running_mock
 
 pytestmark = pytest.mark.integration
@@ -30,14 +30,14 @@ def test_settings_of_a_sweep_are_decided_between_and_a_full_evaluation_pays_only
     with running_mock(script=_by_effort) as mock:
         place = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url)
         decide = ("shaberi", "decide", "m", "--judge", "j", "--benchmark", "tengu,rakuda", *place)
-        decided = run(*decide, "--sweep", "reasoning_effort=low,high", "--json").succeeded()
+        decided = run_without_dagster(*decide, "--sweep", "reasoning_effort=low,high", "--json").succeeded()
         asked = _efforts(mock)
-        again = run(*decide, "--sweep", "reasoning_effort=low,high", "--json").succeeded()
-        too_few = run(*decide, "--sweep", "reasoning_effort=low")
+        again = run_without_dagster(*decide, "--sweep", "reasoning_effort=low,high", "--json").succeeded()
+        too_few = run_without_dagster(*decide, "--sweep", "reasoning_effort=low")
         assert _efforts(mock) == asked
-        full = run(*decide, "--sweep", "reasoning_effort=low,high").succeeded()
+        full = run_without_dagster(*decide, "--sweep", "reasoning_effort=low,high").succeeded()
         (command,) = re.findall(r"run-evals .*?(?= This is about)", " ".join(full.out.split()))
-        completed = run(*shlex.split(command)).succeeded()
+        completed = run_without_dagster(*shlex.split(command)).succeeded()
         whole = _efforts(mock)
 
     assert json.loads(decided.out)["decision_id"] == json.loads(again.out)["decision_id"]
@@ -64,9 +64,11 @@ def test_runs_of_one_model_with_other_settings_are_asked_further_with_their_own(
             "--limit",
             "1",
         )
-        run(*made, "--sweep", "reasoning_effort=low,high").succeeded()
+        run_without_dagster(*made, "--sweep", "reasoning_effort=low,high").succeeded()
         begun = _efforts(mock)
-        decided = run("shaberi", "decide", "m@@default-low", "m@@default-high", "--judge", "j", *place).succeeded()
+        decided = run_without_dagster(
+            "shaberi", "decide", "m@@default-low", "m@@default-high", "--judge", "j", *place
+        ).succeeded()
         asked = _efforts(mock)
 
     assert begun == {"low": 2, "high": 2}

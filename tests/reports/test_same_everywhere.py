@@ -62,7 +62,7 @@ class RandomLake:
         return self.site.get(f"{path}?{urlencode(query, doseq=True)}").text
 
 
-@pytest.fixture(params=range(size(6, 200)), ids=lambda seed: f"seed {seed}")
+@pytest.fixture(params=range(size(4, 200)), ids=lambda seed: f"seed {seed}")
 def lake(request: pytest.FixtureRequest, workspace: Workspace, tmp_path: Path) -> Iterator[RandomLake]:
     random = Random(request.param)
     ensembles = make_lake(random, workspace, tmp_path / "trees")

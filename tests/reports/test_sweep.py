@@ -13,7 +13,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.sweep import SettingCost, SweepReport, sweep_result
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings
-from tests.commands import run
+from tests.commands import run, run_without_dagster
 from tests.mock_endpoint import completion, running_mock
 from tests.viewer.site import served
 
@@ -39,7 +39,7 @@ def test_each_value_is_a_run_and_the_cheapest_good_one_is_named() -> None:
         command = ("run-evals", "--model", "m", *place, "--benchmark", "rakuda,tengu", "--tag", "t")
         swept = run(*command, "--sweep", "reasoning_effort=low,medium,high")
         asked = mock.stats()["requests"]
-        again = run(*command, "--sweep", "reasoning_effort=low,medium,high", "--json")
+        again = run_without_dagster(*command, "--sweep", "reasoning_effort=low,medium,high", "--json")
         assert mock.stats()["requests"] == asked
 
     assert "Cheapest setting that is not shown to be worse than the best: t-medium (200 completion tokens" in " ".join(
@@ -63,7 +63,7 @@ def test_each_value_is_a_run_and_the_cheapest_good_one_is_named() -> None:
 def test_its_page_and_a_file_to_send_draw_score_against_cost(tmp_path: Path) -> None:
     with running_mock(script=_thinks) as mock:
         place = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url, "--judge-model", "j")
-        run("run-evals", "--model", "m", *place, "--benchmark", "rakuda", "--sweep", "reasoning_effort=low,high")
+        run_without_dagster("run-evals", "--model", "m", *place, "--benchmark", "rakuda", "--sweep", "reasoning_effort=low,high")
     file = tmp_path / "report.html"
     run("shaberi", "report", "--html", file, "--tag", "default-low", "--tag", "default-high").succeeded()
     with served(Settings.from_environment().warehouse) as site:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import lake_of, run
+from tests.commands import lake_of, run, run_without_dagster
 from tests.e2e.conftest import target
 from tests.mock_endpoint import MockEndpoint
 
@@ -66,7 +66,7 @@ def test_the_doctor_parses_plugins_and_runs_them_only_when_it_is_told_to(
 def test_commands_that_read_run_no_plugin(
     environment: dict[str, str], ran: Path, mock: MockEndpoint, tmp_path: Path
 ) -> None:
-    run("run-evals", *target(mock, ("judge",)), "--limit", "1", environment=environment).succeeded()
+    run_without_dagster("run-evals", *target(mock, ("judge",)), "--limit", "1", environment=environment).succeeded()
     for command in (
         ["view-scores"],
         ["inspect-output"],

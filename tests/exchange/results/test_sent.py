@@ -13,7 +13,7 @@ from shaberi_dagster.llm.providers.registry import PROVIDERS
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.reports.score_settings import differences, read_settings
 from shaberi_dagster.runs.stored import store_run
-from tests.example_runs import ask, materialized, stored_run
+from tests.example_runs import ask, materialized, stored_run, without_results
 from tests.results_tree import assert_valid_tree, documents
 
 pytestmark = pytest.mark.integration
@@ -26,6 +26,13 @@ _MODELS = {
 }
 _ASKED = {"temperature": 0.7, "max_tokens": 99, "frequency_penalty": 0.5}
 _ASKED_OF_JUDGES = {"temperature": 0.3, "max_tokens": 88}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def results_left_out():
+    """Each run is exported once, at its end."""
+    with without_results():
+        yield
 
 
 @pytest.fixture
