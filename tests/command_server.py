@@ -51,7 +51,7 @@ _HEAVY = [
     "rich._emoji_codes",
     "rich._unicode_data.unicode17-0-0",
     "shaberi_dagster.cli.evaluation",
-    "shaberi_dagster.cli.query",
+    "shaberi_dagster.cli.sql",
     "shaberi_dagster.definitions",
     "shaberi_dagster.judges.rules.numeric",
     "shaberi_dagster.defs.operations",

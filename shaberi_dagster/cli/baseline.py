@@ -17,13 +17,7 @@ with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.lake import catalog
     from shaberi_dagster.reports import baselines, verdicts
 
-baseline_app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    help="Name what a run got right, for `quick-eval --baseline NAME` to compare later runs with.",
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 _PROMOTE_EPILOG = """Examples:
 
@@ -32,6 +26,11 @@ _PROMOTE_EPILOG = """Examples:
   shaberi baseline promote main-2026-07 my-model@@nightly --note "before the new prompts"
 
 A baseline is never changed, and no check changes one: to move on, promote another run under another name."""
+
+
+@app.callback()
+def baseline() -> None:
+    """Name what a run got right, for `quick-eval --baseline NAME` to compare later runs with."""
 
 
 class Promotion(CommandOptions):
@@ -88,5 +87,5 @@ def list_baselines(how: ListBaselines) -> int:
     return FINE
 
 
-baseline_app.command(cls=OptionsCommand, epilog=_PROMOTE_EPILOG)(takes_models(promote))
-baseline_app.command("list", cls=OptionsCommand)(takes_models(list_baselines))
+app.command(cls=OptionsCommand, epilog=_PROMOTE_EPILOG)(takes_models(promote))
+app.command("list", cls=OptionsCommand)(takes_models(list_baselines))

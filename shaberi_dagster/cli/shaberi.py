@@ -1,8 +1,10 @@
 """`shaberi`: query the lake, look after it, open the UI."""
 
+import ast
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -13,113 +15,56 @@ from shaberi_dagster.cli.declared import report_app
 from shaberi_dagster.cli.options import application
 from shaberi_dagster.reports.declared import REPORTS, title_in
 
-_COMMANDS = {
-    "sql": ("shaberi_dagster.cli.query:sql", "Ask the lake; nothing can be changed from here."),
-    "export": ("shaberi_dagster.cli.export:export", "Write runs as files that other tools read."),
-    "import-legacy": (
-        "shaberi_dagster.cli.import_legacy:import_legacy",
-        "Import answers and judgements of the old Shaberi suite.",
-    ),
-    "import-ensemble": (
-        "shaberi_dagster.cli.import_ensemble:import_ensemble",
-        "Import response caches of the ensemble-consensus evaluation.",
-    ),
-    "import-answers": (
-        "shaberi_dagster.cli.import_answers:import_answers",
-        "Bring answers that were made elsewhere into the lake, as a run that can be judged and compared.",
-    ),
-    "import-logs": (
-        "shaberi_dagster.cli.import_logs:import_logs",
-        "Import logs of another tool, in a format that a plugin folder reads.",
-    ),
-    "adopt": (
-        "shaberi_dagster.cli.adopt:adopt",
-        "Adopt the old suite's prompts, parameters and score parsers from a checkout; none of its code is run.",
-    ),
-    "reprocess": (
-        "shaberi_dagster.cli.reprocess:reprocess",
-        "Make stored runs anew without any call: parse, apply passes, derive scores.",
-    ),
-    "compare": (
-        "shaberi_dagster.cli.compare:compare",
-        "Compare two models or runs question by question: is one better, are they equal, or is no difference shown?",
-    ),
-    "graders": (
-        "shaberi_dagster.cli.graders:graders",
-        "Show which forms of answers the verdicts of rules rest on, and how often each form errs.",
-    ),
-    "link": (
-        "shaberi_dagster.cli.link:link",
-        "Have stored answers judged anew by the same judge, and measure whether its old and new scores compare.",
-    ),
-    "decide": (
-        "shaberi_dagster.cli.decide:decide",
-        "Decide which of some models is better, with as few questions as it takes.",
-    ),
-    "prices": (
-        "shaberi_dagster.cli.prices:prices",
-        "Show what the models that were called cost, as it is known now; what was recorded for a call stays.",
-    ),
-    "endpoints": (
-        "shaberi_dagster.cli.endpoints:endpoints",
-        "List where models can be asked, with address, key and parameters; or check that one answers.",
-    ),
-    "new": (
-        "shaberi_dagster.cli.new:new",
-        "Write a working example of something of your own into the first plugin folder.",
-    ),
-    "generate-cache": (
-        "shaberi_dagster.cli.generate_cache:generate_cache",
-        "Make the samples of an ensemble that are not stored yet, and nothing else.",
-    ),
-    "report": (
-        "shaberi_dagster.cli.report:report",
-        "Combine the results of several quick-eval jobs in one Markdown document, or show the lake in one HTML file.",
-    ),
-    "copy-lake": (
-        "shaberi_dagster.cli.copy_lake:copy_lake",
-        "Copy a whole lake with its history, to object storage or from there.",
-    ),
-    "view": ("shaberi_dagster.cli.view:view", "Look at scores, questions and answers in a browser (Ctrl-C stops)."),
-    "cluster": (
-        "shaberi_dagster.cli.cluster:cluster",
-        "Start a cluster on this machine (Ctrl-C stops it), or one part of a cluster.",
-    ),
-    "schema": (
-        "shaberi_dagster.cli.schema:schema",
-        "Print the JSON schema of the YAML files that `run-evals --config` takes, for editors that complete them.",
-    ),
-    "compact": (
-        "shaberi_dagster.cli.compact:compact",
-        "Merge the lake's small files and delete those that no version of the last week needs.",
-    ),
-    "doctor": (
-        "shaberi_dagster.cli.doctor:doctor",
-        "Check the installation and the lake, and close runs whose process has died.",
-    ),
-    "ui": ("shaberi_dagster.cli.ui:ui", "Open Dagster's UI and daemon on this lake (Ctrl-C stops them)."),
-    "baseline": (
-        "shaberi_dagster.cli.baseline:baseline_app",
-        "Name what a run got right, for `quick-eval --baseline NAME` to compare later runs with.",
-    ),
-}
-"""The commands in the order of the help: where each is, and the line of help by which the list announces it."""
+_COMMANDS = (
+    "sql",
+    "export",
+    "import-legacy",
+    "import-ensemble",
+    "import-answers",
+    "import-logs",
+    "adopt",
+    "reprocess",
+    "compare",
+    "graders",
+    "link",
+    "decide",
+    "prices",
+    "endpoints",
+    "new",
+    "generate-cache",
+    "report",
+    "copy-lake",
+    "view",
+    "cluster",
+    "schema",
+    "compact",
+    "doctor",
+    "ui",
+    "baseline",
+)
+"""The commands in the order of the help; each is a function, or an app, in a module of its own with its name."""
 _LAST_BEFORE_REPORTS = "decide"
 """After this command the list has the declared reports of the project."""
 
 
 class _Listed(TyperCommand):
-    """A command's line in the list of commands; the command itself is loaded when it is called.
+    """A command in the list of commands; the command itself is loaded when it is called.
 
     Args:
         name: The command.
-        line: Its line.
+        line: Returns the line of help by which the list announces it.
         load: Returns its typer app.
     """
 
-    def __init__(self, name: str, line: str, load: Callable[[], typer.Typer]) -> None:
-        super().__init__(name, help=line)
+    def __init__(self, name: str, line: Callable[[], str], load: Callable[[], typer.Typer]) -> None:
+        super().__init__(name)
+        self._line = line
         self._load = load
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        """Read its line, now that somebody asks for it."""
+        self.help = self._line()
+        return super().get_short_help_str(limit)
 
     def loaded(self) -> Any:
         """Load the command itself."""
@@ -128,14 +73,23 @@ class _Listed(TyperCommand):
         return command
 
 
-def _app_at(place: str) -> typer.Typer:
+def _line_of(name: str) -> str:
+    """Read what the function of a command says about itself, without running its module."""
+    path = Path(__file__).with_name(_in_python(name) + ".py")
+    functions = (node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.FunctionDef))
+    said = next(ast.get_docstring(function) for function in functions if function.name == _in_python(name))
+    return (said or "").partition("\n")[0]
+
+
+def _app_of(name: str) -> typer.Typer:
     """Load the app of a command, or make it of the command's function."""
-    name, _, attribute = place.partition(":")
-    module = import_module(name)
-    found = getattr(module, attribute)
-    if isinstance(found, typer.Typer):
-        return found
-    return application(found, getattr(module, "EPILOG", ""), add_completion=False)
+    module = import_module("." + _in_python(name), __package__)
+    own: typer.Typer | None = getattr(module, "app", None)
+    return own or application(getattr(module, _in_python(name)), getattr(module, "EPILOG", ""), add_completion=False)
+
+
+def _in_python(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _app_of_report(name: str) -> typer.Typer:
@@ -148,9 +102,7 @@ class Commands(TyperGroup):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.commands = {
-            name: _Listed(name, line, partial(_app_at, place)) for name, (place, line) in _COMMANDS.items()
-        }
+        self.commands = {name: _Listed(name, partial(_line_of, name), partial(_app_of, name)) for name in _COMMANDS}
 
     def list_commands(self, ctx: Any) -> list[str]:
         """List the names of all commands: after the project's own those of plugin folders."""
@@ -166,7 +118,7 @@ class Commands(TyperGroup):
         if command is not None or cmd_name not in list(REPORTS):
             return command
         file = REPORTS.file(cmd_name)
-        line = title_in(file) if file else REPORTS[cmd_name].title
+        line = partial(title_in, file) if file else lambda: REPORTS[cmd_name].title
         return _Listed(cmd_name, line, partial(_app_of_report, cmd_name))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from shaberi_dagster.cli.baseline import baseline_app
+from shaberi_dagster.cli.baseline import app
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.store import Lake
@@ -21,7 +21,7 @@ VERDICTS = {"gsm8k": {"single": [True] * 6 + [False] * 4, "elo": [True] * 8 + [F
 
 def invoke(*arguments):
     """What the command prints; what it raises is raised."""
-    return CliRunner(env={"COLUMNS": "200"}).invoke(baseline_app, list(arguments), catch_exceptions=False).stdout
+    return CliRunner(env={"COLUMNS": "200"}).invoke(app, list(arguments), catch_exceptions=False).stdout
 
 
 def judged(folder, *runs):

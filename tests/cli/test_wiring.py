@@ -3,8 +3,9 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -69,10 +70,12 @@ def test_a_command_is_announced_by_the_first_line_of_its_help() -> None:
     app = typer.main.get_command(shaberi.app)
     assert isinstance(app, shaberi.Commands)
 
+    def lines(commands: Mapping[str, Any]) -> dict[str, str]:
+        return {name: command.get_short_help_str(200) for name, command in commands.items() if name in app.commands}
+
     loaded = app.all_loaded()
-    assert {name: command.help for name, command in app.commands.items()} == {
-        name: command.help for name, command in loaded.items() if name in app.commands
-    }
+    assert lines(app.commands) == lines(loaded)
+    assert {command.help for command in app.commands.values()} <= {command.help for command in loaded.values()}
     assert list(loaded) == [command.name for command in loaded.values()]
 
 

@@ -11,7 +11,7 @@ import duckdb
 import polars as pl
 import pytest
 
-from shaberi_dagster.cli.query import run_sql
+from shaberi_dagster.cli.sql import run_sql
 from shaberi_dagster.cli.view_scores import show_scores
 from shaberi_dagster.lake.catalog import CATALOG_NAME, connect, open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.compaction import compact_lake

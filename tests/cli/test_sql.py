@@ -14,8 +14,8 @@ import pytest
 from rich.cells import cell_len
 
 from shaberi_dagster import open_lake
-from shaberi_dagster.cli import query
-from shaberi_dagster.cli.query import list_queries, run_sql
+from shaberi_dagster.cli import sql as command
+from shaberi_dagster.cli.sql import list_queries, run_sql
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.statements import describe_sql
@@ -493,7 +493,7 @@ def test_views_and_queries_are_listed_with_their_descriptions(settings, capsys, 
 
 
 def test_a_table_of_parquet_or_nothing_is_refused_before_the_query_runs(ask, monkeypatch):
-    monkeypatch.setattr(query, "open_catalog", None)
+    monkeypatch.setattr(command, "open_catalog", None)
 
     with pytest.raises(ConfigurationError, match="needs --output"):
         ask("select 1", output_format="parquet")
