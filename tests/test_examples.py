@@ -60,11 +60,11 @@ _SMALL = "quick-eval --model gpt-4.1-mini --datasets gsm8k,arc --strategy standa
 _ANSWERED = "shaberi export --format requests --model my-model --tag far --benchmark elyza --output requests.jsonl && python $PROJECT/tests/run_batch.py --url {mock} -i requests.jsonl -o "
 _STRICT = "export SHABERI_PROMPTS=prompts; cp -r $PROJECT/prompts . && mkdir -p prompts/variants/strict/judging && (echo strict; cat prompts/judging/answer_rule.jinja) > prompts/variants/strict/judging/answer_rule.jinja"
 _LINK = "shaberi link --judge gpt-5.1 --source shisa --preset strict"
-_AUDIT = "shaberi graders --audit 200 --judge-model gpt-5-mini"
+_AUDIT = "shaberi graders audit 200 --judge-model gpt-5-mini"
 _BEFORE = {
     _AUDIT: _NIGHTLY,
     f"{_AUDIT} --dry-run": _NIGHTLY,
-    "shaberi graders --settle settle.csv": f"{_NIGHTLY}; {_AUDIT}; shaberi graders --disagreements --format csv > settle.csv",
+    "shaberi graders --settle settle.csv": f"{_NIGHTLY}; {_AUDIT}; shaberi graders disagreements --format csv > settle.csv",
     f"{_LINK} --dry-run": _STRICT,
     f"{_LINK} --max-cost 10": _STRICT,
     f"{_LINK} --questions 200": _STRICT,
@@ -90,7 +90,7 @@ _BEFORE = {
 """What a reader has done who types this example."""
 
 _TAKES_LONG = re.compile(
-    "run-evals(?!.*(--dry-run|--print-config))|quick-eval|shaberi decide|shaberi link |graders --(?:audit|settle)|generate-cache|reprocess|import-"
+    "run-evals(?!.*(--dry-run|--print-config))|quick-eval|shaberi decide|shaberi link |graders (?:audit|--settle)|generate-cache|reprocess|import-"
 )
 _N_TENGU = 12
 _WORLD = [

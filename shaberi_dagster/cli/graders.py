@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -29,8 +29,8 @@ EPILOG = (
 
 \b
   shaberi graders --model my-model --tag july
-  shaberi graders --audit 200 --judge-model gpt-5-mini --dry-run
-  shaberi graders --disagreements --format csv > settle.csv
+  shaberi graders audit 200 --judge-model gpt-5-mini --dry-run
+  shaberi graders disagreements --format csv > settle.csv
   shaberi graders --settle settle.csv     its column person says right, wrong or no_answer
 
 More examples:
@@ -47,9 +47,14 @@ More examples:
 class GradersOptions(CommandOptions):
     """Options of `shaberi graders` beside the runs and the audit."""
 
-    disagreements: Annotated[
-        bool, Field(description="Show what a person has to settle: where rule and model differ"), Option("what")
-    ] = False
+    action: Annotated[
+        Literal["audit", "disagreements"] | None,
+        Field(
+            description="audit: have N verdicts of rules, drawn at random, graded again by a model; "
+            "disagreements: show where both differ, for a person to settle"
+        ),
+        Option("what", metavar="[audit|disagreements]", is_argument=True),
+    ] = None
     settle: Annotated[
         Path | None, Field(description="Take what a person filled in from this CSV file"), Option("what")
     ] = None
@@ -57,7 +62,7 @@ class GradersOptions(CommandOptions):
     output_format: OutputFormat = "table"
 
 
-def graders(request: AuditRequest, selection: RunSelection, calls: CallOptions, how: GradersOptions) -> int:
+def graders(how: GradersOptions, request: AuditRequest, selection: RunSelection, calls: CallOptions) -> int:
     """Show which forms of answers the verdicts of rules rest on, and how often each form errs."""
     formats.check_format(how.output_format)
     settings = Settings.from_environment()
@@ -67,8 +72,8 @@ def graders(request: AuditRequest, selection: RunSelection, calls: CallOptions, 
         workspace = installation.Installation(settings, options=calls)
         output.show(audit.audit_plan(audit.prepare(request, workspace), datetime.now(UTC)), how.output_format)
         return FINE
-    if request.is_asked:
+    if how.action == "audit":
         operations.audit(request, calls)
-    report = DISAGREEMENTS if how.disagreements else GRADERS
+    report = DISAGREEMENTS if how.action == "disagreements" else GRADERS
     output.show(api.LakeReader(settings.warehouse).read(report, selection), how.output_format)
     return FINE

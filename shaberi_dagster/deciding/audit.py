@@ -142,7 +142,7 @@ def prepare(request: AuditRequest, workspace: Workspace) -> Audits:
         ConfigurationError: No auditor is named, or no rule has given a verdict that could be drawn.
     """
     if not request.judge_model or not (request.audit or request.share):
-        raise ConfigurationError("an audit takes a number of verdicts and a model: --audit 200 --judge-model MODEL")
+        raise ConfigurationError("an audit takes a number and a model: shaberi graders audit 200 --judge-model MODEL")
     for name in request.benchmarks or ():
         get_benchmark(name)
     endpoint = resolve_endpoint(request.judge_model, request.judge_base_url, request.judge_api_key_variable)
@@ -240,7 +240,7 @@ _PLAN = Table(
 
 
 def settle(file: Path, workspace: Workspace) -> str:
-    """Store what a person says of disagreements, from the filled-in CSV of `shaberi graders --disagreements`.
+    """Store what a person says of disagreements, from the filled-in CSV of `shaberi graders disagreements`.
 
     Args:
         file: Its column `person` has right, wrong or no_answer; lines without are left out.
@@ -258,7 +258,9 @@ def settle(file: Path, workspace: Workspace) -> str:
         raise ConfigurationError(f"{file} cannot be read: {error}") from error
     columns = [*_VERDICT, "judge"]
     if lacking := [name for name in (*columns, "person") if name not in given.columns]:
-        raise ConfigurationError(f"{file} has no column {lacking[0]}: fill in what --disagreements --format csv wrote")
+        raise ConfigurationError(
+            f"{file} has no column {lacking[0]}: fill in what `shaberi graders disagreements --format csv` wrote"
+        )
     given = given.select(pl.col(*columns, "person").str.strip_chars().replace("", None)).drop_nulls("person")
     given = given.with_columns(pl.col("sample_index").cast(pl.Int64, strict=False))
     if unknown := sorted(set(given["person"]) - set(_WORDS.values())):

@@ -17,8 +17,8 @@ class AuditRequest(Frozen):
 
     audit: Annotated[
         int | None,
-        Field(ge=1, description="Have N verdicts of rules, drawn at random, graded again by a model"),
-        Option("what", metavar="N"),
+        Field(ge=1, description="How many verdicts an audit draws"),
+        Option("what", metavar="[N]", is_argument=True),
     ] = None
     judge_model: Annotated[
         str | None, Field(description="The model that grades them"), Option("what", metavar="MODEL")
@@ -36,11 +36,6 @@ class AuditRequest(Frozen):
     ] = None
     judge_base_url: JudgeBaseUrl = None
     judge_api_key_variable: JudgeKeyVariable = None
-
-    @property
-    def is_asked(self) -> bool:
-        """True if anything of an audit is asked for."""
-        return bool(self.audit or self.judge_model or self.judge_base_url)
 
     @classmethod
     def of_runs(cls, share: float | None, specs: Sequence[RunSpec], benchmarks: Sequence[str]) -> Self | None:

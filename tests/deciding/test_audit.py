@@ -172,7 +172,7 @@ def test_a_file_that_settles_nothing_is_refused(workspace, tmp_path, text, messa
 
 
 def test_an_audit_needs_verdicts_and_an_auditor(mock, workspace):
-    with pytest.raises(ConfigurationError, match="--audit 200 --judge-model MODEL"):
+    with pytest.raises(ConfigurationError, match="graders audit 200 --judge-model MODEL"):
         prepare(audit_of(mock, None), workspace)
     mock.options.script = answering()
     graded(workspace, mock, {"gsm8k": 5})

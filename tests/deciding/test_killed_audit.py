@@ -27,7 +27,7 @@ def test_a_killed_audit_pays_for_nothing_twice(mock, tmp_path):
     def answered():
         return sum(counts["answered"] for counts in mock.stats()["keys"].values()) - _SIZE
 
-    audit = ("shaberi", "graders", "--audit", str(_SIZE), *where)
+    audit = ("shaberi", "graders", "audit", str(_SIZE), *where)
     with started(*audit, environment=environment) as killed:
         killed.wait_until(lambda: answered() >= _SIZE // 4)
         killed.send(signal.SIGKILL)

@@ -17,7 +17,7 @@ def _error(row: Any) -> str:
 def _lacking(rows: Any) -> str:
     """Say how verdicts are audited, where none is."""
     is_audited = any(row["n_audited"] for row in rows)
-    return "" if is_audited else "No verdict is audited: `shaberi graders --audit 200 --judge-model MODEL` does it."
+    return "" if is_audited else "No verdict is audited: `shaberi graders audit 200 --judge-model MODEL` does it."
 
 
 FORMS = Table(
@@ -87,4 +87,4 @@ DISAGREEMENTS = Report(
     selection=RunSelection,
     empty="No audited verdict is waiting for a person.",
 )
-"""Read with `shaberi graders --disagreements`."""
+"""Read with `shaberi graders disagreements`."""
