@@ -1,21 +1,19 @@
 """Take the pictures of README and docs/viewer.md anew, from an imported history of the old suite.
 
     shaberi import-legacy shisa=path/to/tree lightblue=path/to/other
-    python perf/pictures.py path/to/warehouse
+    python -m perf.pictures path/to/warehouse
 
 They show published runs and questions of Rakuda (MIT). Pictures with answers are of invented models:
 SHABERI_SCREENSHOTS=docs/images pytest tests/e2e/test_view.py -k pictures
 """
 
 import argparse
-import os
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
+
+from perf.view import served
 
 _IMAGES = Path(__file__).parents[1] / "docs" / "images"
 _PAIR = "m=unsloth__phi-4@@legacy-shisa&m=ablation-176-a175.finaldpo2-shisa-v2-llama-3.1-8b@@legacy-shisa"
@@ -35,7 +33,7 @@ def main() -> None:
     parser.add_argument("--images", type=Path, default=_IMAGES)
     parser.add_argument("--browser", help="Path of a Chromium.")
     options = parser.parse_args()
-    with _served(options.warehouse) as url, sync_playwright() as playwright:
+    with served(options.warehouse) as url, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=options.browser, args=["--no-sandbox", "--disable-gpu"])
         for name, (address, height) in _PAGES.items():
             page = browser.new_page(viewport={"width": 1280, "height": height}, color_scheme="light")
@@ -44,19 +42,6 @@ def main() -> None:
                 sys.exit(f"{address}: {page.inner_text('main')}")
             page.screenshot(path=options.images / f"view-{name}.png")
         browser.close()
-
-
-@contextmanager
-def _served(warehouse: Path) -> Iterator[str]:
-    """The address of the viewer, as soon as it says it."""
-    command = [str(Path(sys.executable).with_name("shaberi")), "view", "--no-open", "--port", "0"]
-    environment = os.environ | {"SHABERI_WAREHOUSE": str(warehouse)}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE) as server:  # noqa: S603
-        assert server.stderr is not None  # noqa: S101
-        try:
-            yield server.stderr.readline().split()[0].decode()
-        finally:
-            server.terminate()
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def main() -> None:
         "a word in no answer": PageAddress("/search", (("q", "zzzyyyxxx"),)),
     }
     started = time.perf_counter()
-    with _served(options.warehouse) as url:
+    with served(options.warehouse) as url:
         print(f"{'up':<24} {time.perf_counter() - started:.2f} s")  # noqa: T201
         for name, address in addresses.items():
             print(f"{name:<24} {' '.join(_timed(url, address, take) for take in range(3))}")  # noqa: T201
@@ -98,7 +98,7 @@ def _drawn(file: Path, browser: str) -> float:
 
 
 @contextmanager
-def _served(warehouse: Path) -> Iterator[str]:
+def served(warehouse: Path) -> Iterator[str]:
     """The address of the viewer, as soon as it says it."""
     command = [str(Path(sys.executable).with_name("shaberi")), "view", "--no-open", "--port", "0"]
     environment = os.environ | {"SHABERI_WAREHOUSE": str(warehouse)}

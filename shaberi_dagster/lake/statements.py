@@ -6,12 +6,13 @@ named query tells what it shows, and declares parameters: `-- $name: kind`, `-- 
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from itertools import takewhile
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import duckdb
 
@@ -22,7 +23,9 @@ from shaberi_dagster.settings import plugin_folders, project_folder
 if TYPE_CHECKING:
     import polars as pl
 
+T = TypeVar("T")
 R = TypeVar("R", bound=NamedTuple)
+_LAST: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[str, tuple[str, Any]]] = WeakKeyDictionary()
 _NAMED_QUERY = re.compile(r"\{(\w+)\}")
 _PARAMETER = re.compile(r"\$(\w+)(?=:| =)(?:: ([a-z ]+?))?(?: = (.*))?")
 
@@ -63,6 +66,22 @@ def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> li
     return rows_of(run_statement(catalog, name, values))[1]
 
 
+def once(catalog: duckdb.DuckDBPyConnection, about: str, asked: object, read: Callable[[], T]) -> T:
+    """Return what was last read of a catalog, for those that ask again and again; a lake that has changed has another.
+
+    Args:
+        catalog: The public views.
+        about: What is read; of each the last is kept.
+        asked: Its choices.
+        read: Reads it.
+    """
+    kept = _LAST.setdefault(catalog, {})
+    if kept.get(about, ("",))[0] != repr(asked):
+        kept[about] = repr(asked), read()
+    found: T = kept[about][1]
+    return found
+
+
 def fetch_as(kind: type[R], catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[R]:
     """Read the rows of a statement as named tuples: of very many rows in a fraction of the time.
 
@@ -77,7 +96,8 @@ def fetch_as(kind: type[R], catalog: duckdb.DuckDBPyConnection, name: str, **val
     given = [column[0] for column in result.description or []]
     places = [*given, *defaults]
     pick = itemgetter(*map(places.index, kind._fields))
-    return [kind._make(pick((*row, *defaults.values()))) for row in result.fetchall()]
+    further = tuple(defaults.values())
+    return [kind._make(pick(row + further)) for row in result.fetchall()]
 
 
 def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> "pl.DataFrame":

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from weakref import WeakKeyDictionary
 
 import duckdb
 
+from shaberi_dagster.lake.statements import once
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_rankings
@@ -18,8 +18,6 @@ LINES = 30
 """Number of lines of a page."""
 _Lines = tuple[Ranking, Sequence[tuple[int, Standing]]]
 """A ranking, and the lines of it that are on a page, each with its rank."""
-_LAST: WeakKeyDictionary[duckdb.DuckDBPyConnection, tuple[str, ScoreReport]] = WeakKeyDictionary()
-"""For each catalog the selection that was read last, and its rankings."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def read_leaderboard(
     Raises:
         ConfigurationError: Nothing is selected.
     """
-    report = _read_once(catalog, selection)
+    report = once(catalog, "leaderboard", selection, lambda: read_rankings(catalog, selection))
     lines = [
         (place, rank, standing)
         for place, ranking in enumerate(report.rankings)
@@ -75,11 +73,3 @@ def read_leaderboard(
         page,
         n_pages,
     )
-
-
-def _read_once(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> ScoreReport:
-    """Read what all pages of a leaderboard are of; a lake that has changed has another catalog."""
-    asked = repr(selection)
-    if _LAST.get(catalog, ("",))[0] != asked:
-        _LAST[catalog] = asked, read_rankings(catalog, selection)
-    return _LAST[catalog][1]

@@ -1,11 +1,10 @@
 """The verdicts on a run, question by question, and those of a baseline."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import orjson
-import polars as pl
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.schemas import BASELINES
@@ -13,7 +12,13 @@ from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.util.identity import sha256_json
+from shaberi_dagster.util.lazy import lazy
 from shaberi_dagster.util.names import did_you_mean
+
+if TYPE_CHECKING:  # the list of baselines needs none
+    import polars as pl
+else:
+    pl = lazy("polars")
 
 _OF_VERDICTS = [
     *("benchmark", "question_set", "question_set_sha256", "question_id", "strategy", "judge", "judge_config_hash"),
@@ -46,7 +51,7 @@ def _graded(spec: RunSpec) -> list[str]:
     ]
 
 
-def verdicts_of(catalog: duckdb.DuckDBPyConnection, spec: RunSpec, judges: Mapping[str, str]) -> pl.DataFrame:
+def verdicts_of(catalog: duckdb.DuckDBPyConnection, spec: RunSpec, judges: Mapping[str, str]) -> "pl.DataFrame":
     """Read what a run got right: one row per planned question and strategy.
 
     Args:
@@ -98,7 +103,7 @@ def _settings(spec: RunSpec, benchmark: str, strategy: str, **of_strategy: Any) 
     return {"model": spec.model} | sampling | shared | consensus | of_strategy
 
 
-def baseline_of(catalog: duckdb.DuckDBPyConnection, name: str) -> pl.DataFrame:
+def baseline_of(catalog: duckdb.DuckDBPyConnection, name: str) -> "pl.DataFrame":
     """Read the rows of a baseline.
 
     Raises:

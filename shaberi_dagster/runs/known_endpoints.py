@@ -4,12 +4,17 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shaberi_dagster.lake.files import swap_in
-from shaberi_dagster.llm.checking import check_model
 from shaberi_dagster.llm.endpoints import ENDPOINTS, key_state
 from shaberi_dagster.llm.prices import PriceList
+from shaberi_dagster.util.lazy import lazy
+
+if TYPE_CHECKING:  # the SDK, which only a check needs
+    from shaberi_dagster.llm import checking
+else:
+    checking = lazy("shaberi_dagster.llm.checking")
 
 _CHECKS = "_checked_endpoints.json"
 
@@ -128,7 +133,7 @@ def checked_endpoint(
     Raises:
         ConfigurationError: It cannot be asked.
     """
-    found = check_model(model, base_url, parameters, environment)
+    found = checking.check_model(model, base_url, parameters, environment)
     call, cost = found.call, prices.cost(found.call.to_record())
     return CheckedEndpoint(
         call.model,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from perf.history import Size, write_history
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
@@ -348,6 +349,34 @@ def test_a_search_shows_that_it_works_until_its_page_is_there(browser, site):
     assert page.evaluate("sessionStorage.getItem('seen')") == "busy"
     expect(page.locator("body.busy")).to_have_count(0)
     assert page.wrongs == []
+
+
+def test_hits_of_a_search_are_read_with_the_keyboard(browser, site):
+    page = opened(browser, site.url + "/search?q=alert&what=judgements")
+    hits = [row.get_attribute("href") for row in page.locator("a[data-row]").all()]
+    press(page, "j")
+    press(page, "Enter")
+    for place in range(1, 4):
+        expect(page.get_by_text(f"{place} of {len(hits)}")).to_be_visible()
+        assert page.url.endswith(hits[place - 1])
+        press(page, "j")
+    press(page, "u")
+    expect(page.get_by_role("heading", name="Search: alert")).to_be_visible()
+    assert page.wrongs == []
+
+
+def test_a_leaderboard_of_four_benchmarks_fits_and_narrower_its_models_stay_in_sight(browser, tmp_path):
+    write_history(tmp_path / "warehouse", Size(models=30, seed=1))
+    with served(tmp_path / "warehouse") as running:
+        page = opened(browser, running.url, 1280)
+        tables = page.locator(".wide:has(table.ranking)")
+        assert tables.count()
+        assert all(box.evaluate("box => box.scrollWidth <= box.clientWidth") for box in tables.all())
+        page.set_viewport_size({"width": 700, "height": 900})
+        table = tables.first
+        table.evaluate("box => box.scrollLeft = box.scrollWidth")
+        assert table.evaluate("box => box.scrollLeft") > 100
+        assert table.locator("td.name").first.bounding_box()["x"] >= table.bounding_box()["x"]
 
 
 def test_a_decision_is_followed_until_it_is_made(browser, kept):

@@ -406,6 +406,20 @@ def test_a_hit_is_marked_where_it_stands_and_leads_back_to_the_search(site):
     assert 'href="/run?run=second@@legacy-tree"' in page.text
 
 
+@pytest.mark.parametrize("asked", ["q=says+of+second&what=judgements", "q=alert", "q=%E3%81%A0%E3%81%95&what=questions"])
+def test_the_hits_of_a_search_are_read_one_after_another(asked, site):
+    found = re.findall(r'<a data-row href="([^"]*)"', site.get(f"/search?{asked}").text)
+    hits = [link.replace("&amp;", "&") for link in found]
+    walked, page = [hits[0]], site.get(hits[0])
+    assert f"1 of {len(hits)}" in page.text
+    while 'data-key="j"' in page.text:
+        walked.append(linked(page, "j"))
+        page = site.get(walked[-1])
+    assert walked == hits
+    assert len(hits) > 1
+    assert linked(page, "k") == hits[-2]
+
+
 def test_a_question_that_is_found_opens_with_the_best_two_models(site):
     text = quote(questions_of("tengu")[0].question[:4])
     (found, *_) = re.findall(r'<a data-row href="([^"]*)"', site.get(f"/search?q={text}&what=questions").text)

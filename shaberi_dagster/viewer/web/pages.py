@@ -14,7 +14,7 @@ import duckdb
 from pydantic import TypeAdapter, ValidationError
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.lake.statements import fetch, once
 from shaberi_dagster.reports.comparison import ComparisonReport
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.decision import DecisionReport, read_decision
@@ -51,6 +51,7 @@ from shaberi_dagster.viewer.web.walk import (
     opened_from,
     question_url,
     row_name,
+    walk_hits,
     walk_list,
     walk_set,
 )
@@ -174,9 +175,11 @@ def question(source: Source, address: PageAddress) -> Shown:
 def _walk(source: Source, address: PageAddress, report: Row) -> Walk:
     """Find the neighbours of a question: in the list that it was opened from, else in its set."""
     if address.one("q"):
-        search = page_url("/search", [item for item in address.items if item[0] in _SEARCH])
-        hit = {**report, "run_id": address.one("m"), "judge": address.one("hit")}
-        return walk_set(address, report, f"{search}#{row_name(hit)}", "back to the search")
+        searched = PageAddress("/search", tuple(item for item in address.items if item[0] in _SEARCH))
+        run_id = None if address.one("what") == "questions" else address.one("m")
+        name = row_name({**report, "run_id": run_id, "judge": address.one("hit")})
+        search_url = page_url(searched.path, searched.items)
+        return walk_hits(_hits(source, searched), name, _opens_hit(source, searched), search_url)
     if not address.one("sort"):
         return walk_set(address, report, address.link("/questions", m=address.many("m")), "all questions")
     back = list_address(address, _default_sort(address))
@@ -366,17 +369,22 @@ def search(source: Source, address: PageAddress) -> Shown:
         raise ConfigurationError("search for two characters or more")
     if len(text) > MOST_SEARCHED:
         raise ConfigurationError(f"search for at most {MOST_SEARCHED:,} characters, not {len(text):,}")
-    found = fetch(
-        source.catalog,
-        "text_search",
-        what=what,
-        text=text,
-        benchmark=address.one("benchmark") or None,
-        model=address.one("model") or None,
-        most=ROWS,
-    )
     benchmarks = [row["benchmark"] for row in fetch(source.catalog, "question_sets")]
-    best = best_models(source, PageAddress("/")) if what == "questions" else []
+    values = {"found": _hits(source, address), "texts": _TEXTS, "what": what, "most": ROWS, "row_name": row_name}
+    values |= {"open": _opens_hit(source, address), "benchmarks": list(dict.fromkeys(benchmarks))}
+    return Shown("search.html", f"Search: {text}", values)
+
+
+def _hits(source: Source, address: PageAddress) -> Sequence[Row]:
+    """Search a text; each question that is opened from the search needs its neighbours among the hits."""
+    chosen: dict[str, Any] = {"what": address.one("what", "answers"), "text": address.one("q"), "most": ROWS}
+    chosen |= {name: address.one(name) or None for name in ("benchmark", "model")}
+    return once(source.catalog, "text_search", chosen, lambda: fetch(source.catalog, "text_search", **chosen))
+
+
+def _opens_hit(source: Source, address: PageAddress) -> Callable[[Row], str]:
+    """Return what makes the address of a hit of a search; one in a question opens it with the two best models."""
+    best = best_models(source, PageAddress("/")) if address.one("what") == "questions" else []
 
     def open_hit(row: Row) -> str:
         return address.to_page(
@@ -389,8 +397,7 @@ def search(source: Source, address: PageAddress) -> Shown:
             open="judge" if row["judge"] else None,
         )
 
-    values = {"found": found, "texts": _TEXTS, "what": what, "most": ROWS, "open": open_hit, "row_name": row_name}
-    return Shown("search.html", f"Search: {text}", values | {"benchmarks": list(dict.fromkeys(benchmarks))})
+    return open_hit
 
 
 def call(source: Source, address: PageAddress) -> Shown:

@@ -77,5 +77,20 @@ def walk_set(address: PageAddress, question: Mapping[str, Any], back: str, label
     return Walk(at, n, url(at - 2), url(at), back, label)
 
 
+def walk_hits(hits: Sequence[Mapping[str, Any]], name: str, url: Callable[[Mapping[str, Any]], str], back: str) -> Walk:
+    """Walk through the hits of a search, in their order.
+
+    Args:
+        hits: Rows of the search.
+        name: The name of this one's row.
+        url: Makes the address of a hit.
+        back: The address of the search.
+    """
+    place = next((n for n, row in enumerate(hits) if row_name(row) == name), None)
+    to = _neighbour(lambda n: url(hits[n]), len(hits))
+    before, after = ("", to(0)) if place is None else (to(place - 1), to(place + 1))
+    return Walk(None if place is None else place + 1, len(hits), before, after, f"{back}#{name}", "back to the search")
+
+
 def _neighbour(url: Callable[[int], str], n: int) -> Callable[[int], str]:
     return lambda place: url(place) if 0 <= place < n else ""
