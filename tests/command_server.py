@@ -9,6 +9,7 @@ import gc
 import importlib
 import json
 import os
+import pickle
 import runpy
 import select
 import signal
@@ -16,7 +17,7 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
@@ -32,44 +33,73 @@ COMMANDS = {
     "shaberi": "shaberi",
 }
 _HEAVY = [
+    "charset_normalizer",
     "dagster._core.execution.execute_in_process",
     "dagster._core.execution.plan.active",
     "dagster._core.executor.in_process",
     "dagster._core.instance.factory",
     "dagster._core.instance.runs.run_domain",
+    "dagster._core.launcher.sync_in_memory_run_launcher",
     "dagster._core.secrets.env_file",
     "dagster._core.secrets.loader",
     "dagster._core.storage.migration",
     "dagster._core.storage.noop_compute_log_manager",
     "dagster._core.storage.root",
     "dagster._core.storage.sqlite_storage",
+    "dagster._core.system_config.composite_descent",
     "dagster._daemon.controller",
+    "dagster._utils.hosted_user_process",
     "encodings.idna",
+    "encodings.unicode_escape",
     "genai_prices.data",
     "httpcore2",
+    "linkify_it",
+    "numpy.ma",
+    "pandas",
     "pyarrow.compute",
+    "pyarrow.pandas_compat",
     "rich._emoji_codes",
     "rich._unicode_data.unicode17-0-0",
+    "scipy.special",
+    "shaberi_dagster.cli.baseline",
+    "shaberi_dagster.cli.compact",
+    "shaberi_dagster.cli.compare",
+    "shaberi_dagster.cli.doctor",
     "shaberi_dagster.cli.evaluation",
+    "shaberi_dagster.cli.export",
+    "shaberi_dagster.cli.prices",
     "shaberi_dagster.cli.sql",
+    "shaberi_dagster.cli.report",
+    "shaberi_dagster.cli.reprocess",
+    "shaberi_dagster.consensus.council",
+    "shaberi_dagster.consensus.elo",
+    "shaberi_dagster.consensus.majority",
+    "shaberi_dagster.consensus.standard",
     "shaberi_dagster.definitions",
-    "shaberi_dagster.judges.rules.numeric",
+    "shaberi_dagster.defs.doctor.examination",
     "shaberi_dagster.defs.operations",
+    "shaberi_dagster.defs.running",
     "shaberi_dagster.journal.claims",
-    "shaberi_dagster.llm.engine",
     "shaberi_dagster.journal.files",
+    "shaberi_dagster.judges.rules.numeric",
+    "shaberi_dagster.llm.engine",
+    "shaberi_dagster.llm.providers.openai_chat",
     "shaberi_dagster.passes.lang_mixing",
+    "shaberi_dagster.passes.repetition",
+    "shaberi_dagster.reports.comparison",
+    "shaberi_dagster.reports.leaderboard",
+    "shaberi_dagster.reports.plan",
+    "shaberi_dagster.reports.score_reading",
     "shaberi_dagster.show.comparison",
     "shaberi_dagster.show.ensemble",
-    "shaberi_dagster.reports.plan",
     "shaberi_dagster.show.rows",
     "shaberi_dagster.show.scores",
-    "shaberi_dagster.reports.comparison",
-    "shaberi_dagster.reports.score_reading",
-    "shaberi_dagster.defs.running",
     "shaberi_dagster.statistics.ties",
+    "shaberi_dagster.viewer.html",
+    "shaberi_dagster.viewer.web.templates",
     "structlog",
     "tests.stages_alone",
+    "typer._adapters",
     "upath.implementations.local",
 ]
 
@@ -84,6 +114,7 @@ def main() -> None:
         importlib.import_module(module)
     _open_an_instance()
     _make_the_blank_catalog()
+    _read_parameters()
     gc.freeze()  # else each command would look through, and so copy, all that was imported here
     listening: list[socket.socket] = []
     while True:
@@ -123,20 +154,35 @@ def _open_an_instance() -> None:
     Materialization("", []).job.get_job_snapshot_id()
 
 
-def _make_the_blank_catalog() -> None:
-    """The one that each catalog is made from, made by another process: a fork would lack the threads of DuckDB."""
-    from shaberi_dagster.lake import catalog  # noqa: PLC0415
-
-    make, definitions = catalog._blank_catalog, catalog._definitions()
+def _in_a_fork(make: Callable[[], Any]) -> Any:
+    """Return what another process makes with DuckDB: a fork would lack the threads of the library."""
     with tempfile.TemporaryFile() as file:
         if (pid := os.fork()) == 0:
-            file.write(make(definitions))
+            pickle.dump(make(), file)
             file.flush()
             os._exit(0)
         os.waitpid(pid, 0)
         file.seek(0)
-        made = file.read()
+        return pickle.load(file)
+
+
+def _make_the_blank_catalog() -> None:
+    """The one that each catalog is made from."""
+    from shaberi_dagster.lake import catalog  # noqa: PLC0415
+
+    make, definitions = catalog._blank_catalog, catalog._definitions()
+    made = _in_a_fork(lambda: make(definitions))
     catalog._blank_catalog = lambda wanted: made if wanted == definitions else make(wanted)  # type: ignore[assignment]
+
+
+def _read_parameters() -> None:
+    """Those of all statements of reports; to read the first one takes a database."""
+    from shaberi_dagster.lake import statements  # noqa: PLC0415
+
+    names = [file.stem for file in statements.project_folder("sql").glob("reports/*.sql")]
+    read: dict[str, Any] = _in_a_fork(lambda: {name: set(statements.parameters_of(name)) for name in names})
+    parameters_of = statements.parameters_of
+    statements.parameters_of = lambda name: read[name] if name in read else parameters_of(name)  # type: ignore[assignment]
 
 
 def _serve(connection: socket.socket, modules: dict[str, Any]) -> NoReturn:

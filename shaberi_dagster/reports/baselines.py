@@ -6,7 +6,7 @@ name that is given once, and is never changed.
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import orjson
@@ -20,19 +20,17 @@ from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.report import Column, Result, Sentences, Table, text
 from shaberi_dagster.reports.verdicts import run_of, verdicts_of
 from shaberi_dagster.util.identity import check_run_tag
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import check_known, did_you_mean
 
-if TYPE_CHECKING:  # the list of baselines needs none
+with lazily(__name__):  # the list of baselines needs none
     import polars as pl
 
-    from shaberi_dagster.lake.store import Lake
-else:
-    pl = lazy("polars")
+    from shaberi_dagster.lake import store
 
 
 def promote(
-    lake: "Lake", run_id: str, name: str, note: str | None = None, *, allow_partial: bool = False
+    lake: "store.Lake", run_id: str, name: str, note: str | None = None, *, allow_partial: bool = False
 ) -> "pl.DataFrame":
     """Make what a run got right the baseline `name`, in one commit.
 

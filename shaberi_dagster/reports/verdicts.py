@@ -1,7 +1,7 @@
 """The verdicts on a run, question by question, and those of a baseline."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 import orjson
@@ -12,13 +12,11 @@ from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.util.identity import sha256_json
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import did_you_mean
 
-if TYPE_CHECKING:  # the list of baselines needs none
+with lazily(__name__):  # the list of baselines needs none
     import polars as pl
-else:
-    pl = lazy("polars")
 
 _OF_VERDICTS = [
     *("benchmark", "question_set", "question_set_sha256", "question_id", "strategy", "judge", "judge_config_hash"),

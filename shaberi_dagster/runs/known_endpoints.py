@@ -4,17 +4,15 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.llm.endpoints import ENDPOINTS, key_state
 from shaberi_dagster.llm.prices import PriceList
-from shaberi_dagster.util.lazy import lazy
+from shaberi_dagster.util.lazy import lazily
 
-if TYPE_CHECKING:  # the SDK, which only a check needs
+with lazily(__name__):  # the SDK, which only a check needs
     from shaberi_dagster.llm import checking
-else:
-    checking = lazy("shaberi_dagster.llm.checking")
 
 _CHECKS = "_checked_endpoints.json"
 
