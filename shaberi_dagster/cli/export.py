@@ -25,6 +25,7 @@ with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.exchange.results import results_tree, shaberi_v1
     from shaberi_dagster.lake import store
     from shaberi_dagster.runs import request_file
+    from shaberi_dagster.show import formats
 
 EPILOG = """Examples:
 
@@ -139,8 +140,7 @@ def run_export(
     Raises:
         ConfigurationError: There is no such format, no lake, nothing to export, or the folder has other files.
     """
-    if output_format not in FORMATS:
-        raise ConfigurationError(f"--format must be one of {', '.join(FORMATS)}, not {output_format!r}")
+    formats.check_format(output_format, FORMATS)
     lake, reporter = store.Lake(settings.warehouse), reporter_for(sys.stderr)
     if output_format == RESULTS:
         folder = output or settings.results

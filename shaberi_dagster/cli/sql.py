@@ -16,6 +16,7 @@ from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.lake.connections import arrow_of, errors_of_sql, within
 from shaberi_dagster.reports.named_queries import explained, find_query, parameters_of
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.show.formats import check_format
 from shaberi_dagster.show.query_list import query_table
 from shaberi_dagster.show.rows import QueryRows, write_parquet, write_plan, write_rows
 from shaberi_dagster.show.streams import ending_with_reader
@@ -108,8 +109,7 @@ def run_sql(
     Raises:
         ConfigurationError: The query, a parameter or the format cannot be used, or the time is over.
     """
-    if output_format not in FORMATS:
-        raise ConfigurationError(f"--format must be one of {', '.join(FORMATS)}, not {output_format!r}")
+    check_format(output_format, FORMATS)
     parquet = output if output_format == "parquet" and not explain else None
     if output_format == "parquet" and parquet is None:
         raise ConfigurationError("--format parquet needs --output FILE and is no format of a plan")

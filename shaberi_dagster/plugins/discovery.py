@@ -28,7 +28,7 @@ from shaberi_dagster.settings import plugin_folders
 from shaberi_dagster.util.names import did_you_mean
 
 T = TypeVar("T")
-NAME = re.compile(r"[a-z][a-z0-9_]*")
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
 """Names that plugins can have: they are parts of asset keys, of Python modules and of SQL."""
 _PACKAGE = Path(__file__).parents[1]
 _MODULES = "shaberi_plugin_"
@@ -196,7 +196,7 @@ class Kind(Mapping[str, T], Generic[T]):
         return made
 
     def _check_name(self, file: PluginFile) -> None:
-        if not file.is_own and (not NAME.fullmatch(file.path.stem) or file.path.stem in _RESERVED):
+        if not file.is_own and (not _NAME.fullmatch(file.path.stem) or file.path.stem in _RESERVED):
             raise PluginError(file.path, None, f"{file.path.stem!r} cannot be the name of a {self.noun}")
 
 
@@ -280,6 +280,16 @@ def class_in(base: Callable[..., T]) -> Callable[[PluginFile], type[T]]:
         raise PluginError(file.path, None, f'has no subclass of {parent.__name__} with name = "{file.name}"')
 
     return read
+
+
+def check_name(name: str) -> None:
+    """See that a plugin can have this name.
+
+    Raises:
+        ConfigurationError: It cannot.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(f"{name!r} cannot be a name: it takes a lower-case letter, then letters, digits and _")
 
 
 def parse_module(path: Path) -> ast.Module:

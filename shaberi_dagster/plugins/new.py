@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.plugins.discovery import NAME
+from shaberi_dagster.plugins.discovery import check_name
 from shaberi_dagster.settings import project_folder
 from shaberi_dagster.util.permissions import user_umask
 
@@ -50,8 +50,7 @@ def write_example(kind: ExampleKind, name: str, folder: Path, taken: Collection[
     Raises:
         ConfigurationError: It cannot be called so, or a file is there already.
     """
-    if not NAME.fullmatch(name):
-        raise ConfigurationError(f"{name!r} cannot be a name: it takes a lower-case letter, then letters, digits and _")
+    check_name(name)
     if name in taken:
         raise ConfigurationError(f"there is a {kind} {name} already: give another name")
     texts = {

@@ -136,6 +136,18 @@ class Records:
         return next((settings.model_dump() for settings in known if settings.judge == judge), {})
 
 
+def stored_run(lake: Lake, run_id: str) -> Document:
+    """Read the row of one run.
+
+    Raises:
+        ConfigurationError: There is no such run.
+    """
+    run = lake.read("runs", {"run_id": run_id})
+    if run.is_empty():
+        raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
+    return run.row(0, named=True)
+
+
 def read_records(lake: Lake, run_id: str) -> Records:
     """Read one run.
 
@@ -147,11 +159,8 @@ def read_records(lake: Lake, run_id: str) -> Records:
         ConfigurationError: There is no such run.
     """
     keys = {"run_id": run_id}
-    run = lake.read("runs", keys)
-    if run.is_empty():
-        raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
-    row = run.row(0, named=True)
-    spec = RunSpec.read(row["spec"])
+    run = stored_run(lake, run_id)
+    spec = RunSpec.read(run["spec"])
     judge_configs = dict(lake.read("judge_configs", columns=["former_hash", "judge_config_hash"]).iter_rows())
     rows_of = dict.fromkeys(_COLUMNS, keys) | {QUESTIONS.name: question_sets(spec)}
     scans = {table: lake.scan(table, which, _COLUMNS[table]) for table, which in rows_of.items()}
@@ -160,7 +169,7 @@ def read_records(lake: Lake, run_id: str) -> Records:
     # All at once, in half the time.
     frames = dict(zip(scans, pl.collect_all(scans.values()), strict=True))
     read = {table: as_today(frame, judge_configs) for table, frame in frames.items()}
-    return Records(run=row, spec=spec, judge_configs=judge_configs, **read)
+    return Records(run=run, spec=spec, judge_configs=judge_configs, **read)
 
 
 def as_today(rows: pl.DataFrame, judge_configs: Mapping[str, str]) -> pl.DataFrame:

@@ -31,6 +31,7 @@ from shaberi_dagster.exchange.results.manifest import (
     pipelines_of,
     question_sets,
     read_records,
+    stored_run,
 )
 from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.schemas import ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, SCORES, LakeTable
@@ -334,11 +335,8 @@ def _place_of(lake: Lake, run_id: str) -> tuple[str, str]:
     Raises:
         ConfigurationError: There is no such run.
     """
-    run = lake.read("runs", {"run_id": run_id}, ["model", "run_tag"])
-    if run.is_empty():
-        raise ConfigurationError(f'no run {run_id} in the lake: `shaberi sql "select run_id from runs"` lists them')
-    model, run_tag = run.row(0)
-    return safe_name(model), check_run_tag(run_tag)
+    run = stored_run(lake, run_id)
+    return safe_name(run["model"]), check_run_tag(run["run_tag"])
 
 
 def _summary_name(base_tag: str) -> str:

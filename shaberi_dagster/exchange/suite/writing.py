@@ -14,7 +14,7 @@ from shaberi_dagster.exchange.suite.generation import generation_of
 from shaberi_dagster.exchange.suite.reading import ReadSuite, read_suite
 from shaberi_dagster.exchange.suite.values import RefusedError
 from shaberi_dagster.judges.sets import ADOPTED, AdoptedSet
-from shaberi_dagster.plugins.discovery import NAME
+from shaberi_dagster.plugins.discovery import check_name
 from shaberi_dagster.util.permissions import user_umask
 
 _HEAD = """\
@@ -115,8 +115,7 @@ def _default_name(checkout: Checkout) -> str:
 
 
 def _checked_name(name: str, taken: Collection[str]) -> str:
-    if not NAME.fullmatch(name):
-        raise ConfigurationError(f"{name!r} cannot be a name: it takes a lower-case letter, then letters, digits and _")
+    check_name(name)
     if name in taken:
         raise ConfigurationError(f"{name} is the name of a judge or a variant of prompts: give another --name")
     return name
