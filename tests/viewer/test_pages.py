@@ -406,7 +406,9 @@ def test_a_hit_is_marked_where_it_stands_and_leads_back_to_the_search(site):
     assert 'href="/run?run=second@@legacy-tree"' in page.text
 
 
-@pytest.mark.parametrize("asked", ["q=says+of+second&what=judgements", "q=alert", "q=%E3%81%A0%E3%81%95&what=questions"])
+@pytest.mark.parametrize(
+    "asked", ["q=says+of+second&what=judgements", "q=alert", "q=%E3%81%A0%E3%81%95&what=questions"]
+)
 def test_the_hits_of_a_search_are_read_one_after_another(asked, site):
     found = re.findall(r'<a data-row href="([^"]*)"', site.get(f"/search?{asked}").text)
     hits = [link.replace("&amp;", "&") for link in found]
