@@ -52,10 +52,9 @@ class SingleScores:
             self._known[cell].append(self._part(wanted[cell], questions, scores))
 
     def _read(self, cells: Sequence[_Cell], pipeline: str, null_policy: str) -> Iterator[_Found]:
-        names = dict(zip(("run_ids", "judges", "benchmarks"), map(list, zip(*cells, strict=True)), strict=True))
         chosen = {"pipeline": pipeline, "null_policy": null_policy}
         older = set[_Cell]()
-        for part in fetch(self._catalog, "question_scores", **names, **chosen):
+        for part in fetch(self._catalog, "question_scores", cells=orjson.dumps(cells).decode(), **chosen):
             found = [
                 ((row["run_id"], row["judge"], part["benchmark"]), row["scores"]) for row in orjson.loads(part["cells"])
             ]

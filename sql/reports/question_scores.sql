@@ -1,7 +1,9 @@
 -- The single scores of some runs, as the metrics have them: a row for each list of questions, with the runs and judges that
 -- have scores of these as JSON. question_ids is null where metrics are of before format 6 (filled_metrics has their scores).
+-- $cells: run, judge and benchmark of each wanted one, as JSON: of thousands a list would take as long as all the rest.
 with cells as (
-    select unnest($run_ids) as run_id, unnest($judges) as judge, unnest($benchmarks) as benchmark
+    select cell[1] as run_id, cell[2] as judge, cell[3] as benchmark
+    from (select unnest(from_json($cells, '[["varchar"]]')) as cell)
 )
 select
     benchmark, any_value(question_ids) as question_ids,
