@@ -63,7 +63,9 @@ def test_each_value_is_a_run_and_the_cheapest_good_one_is_named() -> None:
 def test_its_page_and_a_file_to_send_draw_score_against_cost(tmp_path: Path) -> None:
     with running_mock(script=_thinks) as mock:
         place = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url, "--judge-model", "j")
-        run_without_dagster("run-evals", "--model", "m", *place, "--benchmark", "rakuda", "--sweep", "reasoning_effort=low,high")
+        run_without_dagster(
+            "run-evals", "--model", "m", *place, "--benchmark", "rakuda", "--sweep", "reasoning_effort=low,high"
+        )
     file = tmp_path / "report.html"
     run("shaberi", "report", "--html", file, "--tag", "default-low", "--tag", "default-high").succeeded()
     with served(Settings.from_environment().warehouse) as site:
