@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import dagster as dg
 import pytest
 
-from shaberi_dagster.defs import execution, jobs, partitions
+from shaberi_dagster.defs import execution, jobs, partitions, reprocess
 from shaberi_dagster.defs.jobs import Materialization
 from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
 from shaberi_dagster.stages.evaluation import materialize
@@ -22,14 +22,17 @@ def stages_alone() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execution, "open_instance", lambda *_: dg.DagsterInstance.ephemeral())
         patch.setattr(partitions, "add_partition", lambda *_: None)
-        patch.setattr(jobs, "run_in_process", _make)
+        for module in (jobs, reprocess):
+            patch.setattr(module, "run_in_process", _make)
         yield
 
 
 def _make(wanted: Materialization, instance: dg.DagsterInstance) -> None:
     del instance
     again = {"judgements": wanted.reprocess, "pass_outputs": wanted.reexamine}
-    workspace = WorkspaceResource().workspace(options=wanted.options, spender=wanted.tags[COMMAND_TAG])
+    workspace = WorkspaceResource().workspace(
+        options=wanted.options, spender=wanted.tags.get(COMMAND_TAG, wanted.run_id)
+    )
     for stage in (one for one in STAGE_NAMES if one in wanted.stages):
         judges = wanted.judges if stage == "judgements" else ()
         materialize(stage, wanted.run_id, wanted.benchmarks, workspace, judges, reprocess=again.get(stage, False))
