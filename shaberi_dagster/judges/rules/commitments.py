@@ -14,7 +14,7 @@ own (`AnswerKind`).
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -43,6 +43,7 @@ _STATEMENTS = ("restated", "emphasised", "drawn", "computed", "stated", "last_eq
 _WELL_WORKED = 5
 _CONTEXT = 8
 _WORKED = 2
+_Restated = Callable[[str, GradedQuestion], str | None]
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,12 @@ class AnswerKind(Grader):
 
     Attributes:
         reads_last_lines: Whether a last line or item of a list may be the answer by itself.
+        chooses: Whether an answer is one of several things that are offered.
         most_passed: Sentences with numbers that may follow the last result of a long work, and are no part of it.
     """
 
     reads_last_lines: ClassVar[bool] = True
+    chooses: ClassVar[bool] = False
     most_passed: ClassVar[int] = 0
 
     @abstractmethod
@@ -81,6 +84,10 @@ class AnswerKind(Grader):
 
     def restated(self, sentence: str, item: GradedQuestion) -> str | None:  # noqa: ARG002
         """Return the answer that a sentence gives in the words of the question; None if it says anything else."""
+        return None
+
+    def chosen(self, sentence: str, item: GradedQuestion) -> str | None:  # noqa: ARG002
+        """Return the answer that a sentence chooses of those offered, wherever it stands."""
         return None
 
     def is_final(self, said: str, item: GradedQuestion) -> bool:  # noqa: ARG002
@@ -146,7 +153,8 @@ class _Reading:
 
     def commitment(self) -> Commitment | None:
         """Return what the reply commits to."""
-        announced = _innermost((*self._in_boxes(), *self._announcements()))
+        choices = self._choices() if self._kind.chooses else ()
+        announced = _innermost((*self._in_boxes(), *self._announcements(), *choices))
         taken_back = self._taken_back()
         if not announced:
             return self._last_statement(max(taken_back, default=0))
@@ -213,6 +221,17 @@ class _Reading:
                 if (said := self._read(text[place : found.start()])) is not None:
                     yield _Found(said, form.name, place, found.end())
                     break
+
+    def _choices(self) -> Iterator["_Found"]:
+        """Return the sentences that choose one of the things offered."""
+        for line in _PATTERNS.line.finditer(self._text):
+            for start, end in self._split(*line.span()) if line[0].strip() else ():
+                sentence = self._text[start:end].rstrip(" *_\"')")
+                marked = _PATTERNS.list_mark.match(sentence)
+                start += marked.end() if marked else 0
+                said, length = self._used_up(self._text[start:end], _AFTER_A_MARKER, self._kind.chosen)
+                if said is not None and not (sentence.endswith(("?", "？")) or self._is_listed(start)):
+                    yield _Found(said, "chosen", start, start + length)
 
     def _one_in_bold(self, start: int, end: int) -> str | None:
         """Return the one thing in bold in an announced passage, among words of the question."""
@@ -338,7 +357,7 @@ class _Reading:
                     return _Found(said, form.name, start + found.start(), start + found.end() + length)
         if concluding := self._emphasised(start, end) or self._concluding(start, end):
             return concluding
-        said, _ = self._used_up(_PATTERNS.list_mark.sub("", sentence), (Role.FOLLOWS,), only_restated=True)
+        said, _ = self._used_up(_PATTERNS.list_mark.sub("", sentence), (Role.FOLLOWS,), self._kind.restated)
         said = said or self._kind.restated(_PATTERNS.list_mark.sub("", sentence), self._item)
         return (
             None if said is None or not self._kind.is_final(said, self._item) else _Found(said, "restated", start, end)
@@ -601,14 +620,14 @@ class _Reading:
     # What the grammar consists of ------------------------------------------------------------------------------------
 
     def _used_up(
-        self, passage: str, roles: tuple[Role, ...] = _AFTER_A_MARKER, *, only_restated: bool = False
+        self, passage: str, roles: tuple[Role, ...] = _AFTER_A_MARKER, restated: _Restated | None = None
     ) -> tuple[str | None, int]:
         """Return the answer that uses a passage up, and where it ends; None if there is more in it.
 
         Args:
             passage: What is announced, or a sentence.
             roles: Which forms may follow the answer; after a marker it may stand among words of the question.
-            only_restated: Whether it has to stand among words of the question.
+            restated: How the answer is read that has to stand among words of the question.
         """
         ends = {len(passage)} | {
             found.start() for role in roles for form in self._forms[role] for found in form.compiled.finditer(passage)
@@ -617,9 +636,9 @@ class _Reading:
         for end in sorted(ends, reverse=True)[-_MOST_ENDS:]:
             inside = any(first < end < last for first, last in maths) or passage[:end].endswith("\\")
             if end <= _LONGEST_ANSWER and not inside and self._may_follow(passage[end:], roles):
-                said = None if only_restated else self._read(passage[:end])
-                if said is None and (only_restated or Role.EXPLAINS in roles) and not self._blocked(passage[:end]):
-                    said = self._kind.restated(passage[:end], self._item)
+                said = None if restated else self._read(passage[:end])
+                if said is None and (restated or Role.EXPLAINS in roles) and not self._blocked(passage[:end]):
+                    said = (restated or self._kind.restated)(passage[:end], self._item)
                 if said is not None:
                     return said, end
         return None, len(passage)
@@ -642,7 +661,7 @@ class _Reading:
     def _may_follow(self, rest: str, roles: tuple[Role, ...], depth: int = 6) -> bool:
         """Return whether a text may follow an answer: it is used up by forms that may."""
         rest = rest.lstrip("*_$\"'”」』`").rstrip(" \t*_$\"'”」』`")
-        if not rest.strip(" .。!！,、;…✓✅☑️🙂😊👍🎉🍎\\]"):
+        if not rest.strip(" .。!！,、;…✓✅☑\\]"):
             return True
         return depth > 0 and any(
             (found := form.compiled.match(rest))

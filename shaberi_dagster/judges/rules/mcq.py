@@ -5,8 +5,8 @@ import re
 from shaberi_dagster.judges.rules.base import LETTERS, GradedQuestion
 from shaberi_dagster.judges.rules.commitments import AnswerKind
 from shaberi_dagster.judges.rules.numbers import parse_number
-from shaberi_dagster.judges.rules.patterns import patterns
-from shaberi_dagster.judges.rules.words import repeats
+from shaberi_dagster.judges.rules.patterns import patterns, vocabulary
+from shaberi_dagster.judges.rules.words import repeats, stems
 
 _PATTERNS = patterns("mcq")
 
@@ -14,13 +14,15 @@ _MOST_OPTIONS = 13
 """As many letters are possible where the options are not known: TruthfulQA has up to 13."""
 
 _ARTICLES = ("the", "a", "an")
+_CHOOSING, _NAMING = vocabulary("choosing"), vocabulary("naming")
 
 
 class ChoiceGrader(AnswerKind):
     """A letter that was offered, alone or with its option's text; or the text of one option."""
 
     name = "rule:mcq"
-    version = 5
+    version = 6
+    chooses = True
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:
         """Return the letter that a passage is, with at most its option; or of the option that it quotes."""
@@ -44,28 +46,33 @@ class ChoiceGrader(AnswerKind):
             r"\W*[a-m]\W*", passage
         ):
             return True
-        standing = {(found[1] or found[2]).upper() for found in _PATTERNS.standing.finditer(passage)}
-        return bool(standing & options.keys()) or any(
+        return bool(_standing(passage) & options.keys()) or any(
             _within(_words(text), _words(passage)) for text in options.values() if _words(text).strip()
         )
 
     def restated(self, sentence: str, item: GradedQuestion) -> str | None:
-        """Return the one option of a sentence whose other words are the question's."""
-        options = {letter: _words(text) for letter, text in offered(item).items() if _words(text).strip()}
-        said = _words(sentence)
-        inside = {letter for letter, text in options.items() if _within(text, said)}
-        inside = {
-            letter
-            for letter in inside
-            if not any(_within(options[letter], options[other]) and letter != other for other in inside)
-        }
-        if len(inside) != 1 or {
-            (found[1] or found[2]).upper() for found in _PATTERNS.standing.finditer(sentence)
-        } - inside - {"A"}:
+        """Return the one option of a sentence whose other words are the question's, or choose it."""
+        named = _only_option(sentence, offered(item))
+        if named is None:
             return None
-        letter = inside.pop()
-        rest = said.replace(options[letter].strip(), " ")
-        return letter if repeats(rest, item.text) else None
+        letter, rest = named
+        unnamed = " ".join(word for word in _PATTERNS.rest_word.findall(rest) if word not in _NAMING)
+        by_text = repeats(rest, item.text) or repeats(unnamed, item.text)
+        return letter if by_text else self.chosen(sentence, item)
+
+    def chosen(self, sentence: str, item: GradedQuestion) -> str | None:
+        """Return the one option of a sentence whose other words choose it, or are the question's or the option's."""
+        options = offered(item)
+        named = None if _PATTERNS.denial.search(sentence) else _only_option(sentence, options)
+        if named is None or (_PATTERNS.asks_wrong.search(item.text) and not _PATTERNS.answers.search(sentence)):
+            return None
+        letter, rest = named
+        said = set(_PATTERNS.rest_word.findall(rest))
+        unknown = stems(" ".join(said - _CHOOSING - _NAMING))
+        if unknown - stems(item.text.partition("\n")[0]) - stems(options[letter]):
+            return None
+        outright = letter in _standing(sentence) and not unknown and bool(_PATTERNS.it_is.match(rest))
+        return letter if said & _CHOOSING or outright else None
 
     def repeated(self, said: str, rest: str, item: GradedQuestion) -> bool:
         """Return whether nothing below chooses another option; the letter above it stands."""
@@ -86,6 +93,29 @@ def offered(item: GradedQuestion) -> dict[str, str]:
     return dict.fromkeys(LETTERS[:_MOST_OPTIONS], "")
 
 
+def _standing(text: str) -> set[str]:
+    """Return the letters that stand alone in a text; `A` only where it is no article."""
+    return {(found[1] or found[2]).upper() for found in _PATTERNS.standing.finditer(_PATTERNS.article.sub(" ", text))}
+
+
+def _only_option(sentence: str, options: dict[str, str]) -> tuple[str, str] | None:
+    """Return the one option that a sentence names, by its letter, its text or both, and the sentence's other words."""
+    texts = {letter: _words(text) for letter, text in options.items() if _words(text).strip()}
+    said = _words(_PATTERNS.latex.sub("", sentence))
+    inside = {letter for letter, text in texts.items() if _within(text, said)}
+    inside = {
+        letter
+        for letter in inside
+        if not any(_within(texts[letter], texts[other]) and letter != other for other in inside)
+    }
+    named = inside | _standing(sentence) - ({"I"} - options.keys())
+    if len(named) != 1 or not named <= options.keys():
+        return None
+    (letter,) = named
+    rest = said.replace(texts[letter].strip(), " ") if letter in inside else said
+    return letter, re.sub(rf"(?<![a-z]){letter.lower()}(?![a-z])", " ", rest) if letter in _standing(sentence) else rest
+
+
 def _by_letter(passage: str, options: dict[str, str], *, alone: bool) -> str | None:
     found = _PATTERNS.letter.fullmatch(passage.strip())
     if found is None or (letter := found["letter"].upper()) not in options:
@@ -95,7 +125,7 @@ def _by_letter(passage: str, options: dict[str, str], *, alone: bool) -> str | N
         return None
     if not rest.strip(" .。)"):
         return letter
-    if not _PATTERNS.after_letter.match(rest):
+    if not (found["closed"] or _PATTERNS.after_letter.match(rest)):
         return None
     said = _words(rest.removeprefix("の"))
     if option and said.strip() and (said == _words(option) or _words(option).startswith(said)):
