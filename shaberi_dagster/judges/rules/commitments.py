@@ -203,7 +203,8 @@ class _Reading:
                 continue
             start, end = self._following(found.end())
             said, length = self._used_up(text[start:end])
-            if said is None and form.role is Role.MARKER and not self._blocked(text[start:end]):
+            asks = text[start:end].rstrip(" *").endswith(("?", "？"))
+            if said is None and form.role is Role.MARKER and not (asks or self._blocked(text[start:end])):
                 last = not self._kind.mentions(text[end:], self._item)
                 stated = self._statement(start, end, spare=MOST_SPARE) if last else None
                 said = stated[0] if stated else self._one_in_bold(start, end)
@@ -244,6 +245,8 @@ class _Reading:
         several = _PATTERNS.plural.search(self._text, max(start - 40, 0), end)
         while not self._text[start:end].strip(_FILLING + "#>-=*") and end < len(self._text):
             start, end = end + 1, _line_end(self._text, end + 1)
+            if item := _PATTERNS.bullet.match(self._text, start):
+                start = item.end()
         if self._text[start:end].rstrip(" *").endswith((":", "：")):
             while end < len(self._text) and self._text[start:end].rstrip(" *").endswith((":", "：")):
                 end = _line_end(self._text, end + 1)
@@ -413,7 +416,8 @@ class _Reading:
         """Return the answer that a part of a sentence is; None if it is one of several, or a step of arithmetic."""
         part, rest = sentence[begin:place], sentence[place:]
         said = None if "..." in part or _PATTERNS.congruence.search(part) else self._read(part)
-        if said is None or not self._kind.is_final(said, self._item):
+        is_part = _PATTERNS.goes_on.search(part) or sum(map(part.count, "([")) != sum(map(part.count, ")]"))
+        if said is None or is_part or not self._kind.is_final(said, self._item):
             return None
         rest = _PATTERNS.because.sub("", _PATTERNS.in_brackets.sub("", rest))
         named = "=" in part and (
@@ -645,6 +649,8 @@ class _Reading:
 
     def _read(self, passage: str) -> str | None:
         """Return the answer that a passage is, after words that may stand before one."""
+        if passage.rstrip(" *").endswith(":") and not self._kind.chooses:
+            return None
         passage = passage.strip(_AROUND)
         passage = _PATTERNS.list_mark.sub("", passage) if passage[:1] in "→∴✅➡" else passage
         for _ in range(4):

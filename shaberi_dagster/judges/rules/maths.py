@@ -12,12 +12,13 @@ from shaberi_dagster.judges.rules.latex import (
     conflicting,
     equation,
     nearly_same,
+    raised,
     same_angle,
     same_decimal,
     same_share,
     tidy,
 )
-from shaberi_dagster.judges.rules.numbers import parse_exact, words_as_digits
+from shaberi_dagster.judges.rules.numbers import parse_exact, shown, words_as_digits
 from shaberi_dagster.judges.rules.numerals import in_digits
 from shaberi_dagster.judges.rules.numeric import is_unit
 from shaberi_dagster.judges.rules.patterns import patterns
@@ -30,8 +31,9 @@ _UNIT_AFTER = re.compile(
     rf"\s*((?:(?:square|cubic|sq|cu)\.? )?(?:{'|'.join(map(re.escape, sorted(UNITS, key=len, reverse=True)))})"
     r"(?:\^?[23]|[²³])?)(?!\w)"
 )
+_GLUED_UNIT = re.compile(r"(-?\d[\d.,/]*)((?:cm|mm|km|m|kg|g)(?:\^[23])?)")
 _FUNCTIONS = frozenset(
-    re.findall(r"\w+", "sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf gcd lcm")
+    re.findall(r"\w+", "dx dy dt du dr sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf gcd lcm")
 )
 _SEVERAL = 2
 _SHORTEST_RELATION = 4
@@ -48,12 +50,17 @@ class MathGrader(AnswerKind):
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:
         """Return the one expression, or the list of them, that a passage is, with at most a unit."""
+        number = None if re.search(r"\d", passage) else parse_exact(words_as_digits(passage))
+        if number is not None and passage.lower() not in item.text.lower():
+            return shown(number)
         said = self._read(passage)
-        return None if said is None or _names_nothing(said, item) else said
+        either = said is not None and _PATTERNS.either.search(said) and not _PATTERNS.asks_several.search(item.text)
+        return None if said is None or either or _names_nothing(said, item) else said
 
     @staticmethod
     def _read(passage: str) -> str | None:
-        passage = _PATTERNS.currency.sub("", passage)
+        passage = _PATTERNS.currency.sub("", raised(passage))
+        passage = _PATTERNS.between.sub(r", ", passage)
         passage = in_digits(_PATTERNS.numbering.sub("", passage)).lstrip(" *_\"'「」").rstrip(" *_\"'「」.。,;:")
         listed, at = [], 0
         while span := _PATTERNS.delimited.match(passage, at):
@@ -63,7 +70,7 @@ class MathGrader(AnswerKind):
         if not listed:
             return _expression(passage)
         sides = [_answer_side(expression) for expression in listed]
-        rest = passage[at:].strip(" .。,;")
+        rest = _PATTERNS.unit_layout.sub("", passage[at:]).strip(" .。,;")
         if not all(is_expression(side) for side in sides):
             return None
         if unit := _UNIT_AFTER.fullmatch(" " + rest):
@@ -185,6 +192,8 @@ def is_expression(text: str) -> bool:
 def _expression(passage: str) -> str | None:
     """Return an expression without delimiters, with at most a unit; in words if it is a number."""
     for text in (passage, words_as_digits(passage)):
+        if glued := _GLUED_UNIT.fullmatch(text):
+            return rf"{glued[1]}\text{{ {glued[2]}}}"
         if is_expression(text):
             side = _answer_side(text)
             return side if is_expression(side) else None
@@ -282,6 +291,7 @@ def _answer_side(content: str) -> str:
     """Return the last side of a chain of equations; a relation, like `x + y = 0`, as a whole."""
     is_matrix = "matrix" in content or "array" in content
     content = _PATTERNS.environment.sub(" ", content).strip() if is_matrix else _last_row(content.strip())
+    content = _PATTERNS.set_builder.sub(r"\1", content)
     content = _PATTERNS.said_within.sub("", _PATTERNS.about.split(_PATTERNS.arrow.split(content)[-1])[0].strip())
     if "\\begin" in content:
         return content.rpartition("=")[2].strip() if "=" in content else content

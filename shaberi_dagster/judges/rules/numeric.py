@@ -35,7 +35,9 @@ class NumericGrader(AnswerKind):
         text = _plain(passage, item)
         sides = _PATTERNS.equals.split(text)
         if any(
-            _PATTERNS.alternatives.search(side) or len(_PATTERNS.label.findall(side)) > _MOST_WORDS
+            _PATTERNS.alternatives.search(side)
+            or len(_PATTERNS.label.findall(side)) > _MOST_WORDS
+            or side.count("(") != side.count(")")
             for side in sides[:-1]
         ):
             return None
