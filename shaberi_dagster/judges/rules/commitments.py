@@ -230,9 +230,14 @@ class _Reading:
                 sentence = self._text[start:end].rstrip(" *_\"')")
                 marked = _PATTERNS.list_mark.match(sentence)
                 start += marked.end() if marked else 0
-                said, length = self._used_up(self._text[start:end], _AFTER_A_MARKER, self._kind.chosen)
-                if said is not None and not (sentence.endswith(("?", "？")) or self._is_listed(start)):
-                    yield _Found(said, "chosen", start, start + length)
+                if sentence.endswith(("?", "？")) or self._is_listed(start) or self._is(Role.BLOCKS, sentence):
+                    continue
+                joins = [found.end() for found in _PATTERNS.joined.finditer(self._text, start, end)]
+                for place in (start, *joins):
+                    said, length = self._used_up(self._text[place:end], _AFTER_A_MARKER, self._kind.chosen)
+                    if said is not None:
+                        yield _Found(said, "chosen", place, place + length)
+                        break
 
     def _one_in_bold(self, start: int, end: int) -> str | None:
         """Return the one thing in bold in an announced passage, among words of the question."""
@@ -245,8 +250,10 @@ class _Reading:
         several = _PATTERNS.plural.search(self._text, max(start - 40, 0), end)
         while not self._text[start:end].strip(_FILLING + "#>-=*") and end < len(self._text):
             start, end = end + 1, _line_end(self._text, end + 1)
-            if item := _PATTERNS.bullet.match(self._text, start):
-                start = item.end()
+            if bullet := _PATTERNS.bullet.match(self._text, start):
+                start = bullet.end()
+                while _PATTERNS.bullet.match(self._text, end + 1):
+                    end = _line_end(self._text, end + 1)
         if self._text[start:end].rstrip(" *").endswith((":", "：")):
             while end < len(self._text) and self._text[start:end].rstrip(" *").endswith((":", "：")):
                 end = _line_end(self._text, end + 1)
@@ -419,7 +426,7 @@ class _Reading:
         is_part = _PATTERNS.goes_on.search(part) or sum(map(part.count, "([")) != sum(map(part.count, ")]"))
         if said is None or is_part or not self._kind.is_final(said, self._item):
             return None
-        rest = _PATTERNS.because.sub("", _PATTERNS.in_brackets.sub("", rest))
+        rest = _PATTERNS.because.sub("", re.sub(r"\([^()]*\)", "", rest))
         named = "=" in part and (
             len(_PATTERNS.masked.findall(_hidden(sentence)[begin:place])) > 1
             or (is_only and not self._kind.is_asked(part, self._item, "last_line"))
@@ -649,14 +656,14 @@ class _Reading:
 
     def _read(self, passage: str) -> str | None:
         """Return the answer that a passage is, after words that may stand before one."""
-        if passage.rstrip(" *").endswith(":") and not self._kind.chooses:
+        if passage.rstrip(" *").endswith(":") and not (self._kind.chooses or re.search(r"\d", passage)):
             return None
         passage = passage.strip(_AROUND)
         passage = _PATTERNS.list_mark.sub("", passage) if passage[:1] in "→∴✅➡" else passage
         for _ in range(4):
             if passage.endswith(("?", "？")):
                 return None
-            if (said := self._kind.read(passage.rstrip(" .。,、;!！…"), self._item)) is not None:
+            if (said := self._kind.read(passage.rstrip(" .。,、;!！…").rstrip(_AROUND), self._item)) is not None:
                 return said
             before = next(filter(None, (form.compiled.match(passage) for form in self._forms[Role.BEFORE])), None)
             if before is None or not before[0]:

@@ -291,7 +291,7 @@ def _answer_side(content: str) -> str:
     """Return the last side of a chain of equations; a relation, like `x + y = 0`, as a whole."""
     is_matrix = "matrix" in content or "array" in content
     content = _PATTERNS.environment.sub(" ", content).strip() if is_matrix else _last_row(content.strip())
-    content = _PATTERNS.set_builder.sub(r"\1", content)
+    content = _PATTERNS.exception.sub("", _PATTERNS.set_builder.sub(r"\1", content))
     content = _PATTERNS.said_within.sub("", _PATTERNS.about.split(_PATTERNS.arrow.split(content)[-1])[0].strip())
     if "\\begin" in content:
         return content.rpartition("=")[2].strip() if "=" in content else content
