@@ -62,7 +62,7 @@ class ChoiceGrader(AnswerKind):
 
     def chosen(self, sentence: str, item: GradedQuestion) -> str | None:
         """Return the one option of a sentence whose other words choose it, or are the question's or the option's."""
-        options = offered(item)
+        options, sentence = offered(item), _PATTERNS.instead.sub("", sentence)
         named = None if _PATTERNS.denial.search(sentence) else _only_option(sentence, options)
         if named is None or (_PATTERNS.asks_wrong.search(item.text) and not _PATTERNS.answers.search(sentence)):
             return None
