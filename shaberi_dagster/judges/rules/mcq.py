@@ -14,6 +14,7 @@ _MOST_OPTIONS = 13
 """As many letters are possible where the options are not known: TruthfulQA has up to 13."""
 
 _ARTICLES = ("the", "a", "an")
+_OTHER_LETTERS = "アイウエオ①②③④⑤"
 _CHOOSING, _NAMING = vocabulary("choosing"), vocabulary("naming")
 
 
@@ -28,9 +29,10 @@ class ChoiceGrader(AnswerKind):
         """Return the letter that a passage is, with at most its option; or of the option that it quotes."""
         options = offered(item)
         passage = _PATTERNS.latex.sub("", passage).strip(" .。*_")
+        passage = _PATTERNS.other_letter.sub(lambda sign: LETTERS[_OTHER_LETTERS.index(sign[0]) % 5], passage)
         if numbered := _PATTERNS.numbered.fullmatch(passage):
             index = int(numbered[1] or numbered[3]) - 1
-            rest = (numbered["rest"] or numbered["last"] or "").strip(" ().:。（）")
+            rest = (numbered["rest"] or numbered["last"] or "").removesuffix("です").strip(" ().:。（）")
             if not 0 <= index < len(options) or _by_text(passage, options):
                 return None
             return LETTERS[index] if rest in ("", LETTERS[index], options[LETTERS[index]]) else None
@@ -42,7 +44,7 @@ class ChoiceGrader(AnswerKind):
     def mentions(self, passage: str, item: GradedQuestion) -> bool:
         """Return whether a letter or an option's text stands in a passage."""
         options, passage = offered(item), _PATTERNS.latex.sub("", passage)
-        if re.search(r"(?:option|choice|選択肢) ?\d|\d番", passage, re.IGNORECASE) or re.fullmatch(
+        if re.search(r"(?:option|choice|選択肢) ?\d|\d番|[①-⑤]", passage, re.IGNORECASE) or re.fullmatch(
             r"\W*[a-m]\W*", passage
         ):
             return True
