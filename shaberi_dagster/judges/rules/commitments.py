@@ -232,7 +232,7 @@ class _Reading:
                 start += marked.end() if marked else 0
                 if sentence.endswith(("?", "？")) or self._is_listed(start) or self._is(Role.BLOCKS, sentence):
                     continue
-                joins = [found.end() for found in _PATTERNS.joined.finditer(self._text, start, end)]
+                joins = [found.end() for found in _PATTERNS.clause_starts.finditer(self._text, start, end)]
                 for place in (start, *joins):
                     said, length = self._used_up(self._text[place:end], _AFTER_A_MARKER, self._kind.chosen)
                     if said is not None:
@@ -423,7 +423,10 @@ class _Reading:
         """Return the answer that a part of a sentence is; None if it is one of several, or a step of arithmetic."""
         part, rest = sentence[begin:place], sentence[place:]
         said = None if "..." in part or _PATTERNS.congruence.search(part) else self._read(part)
-        is_part = _PATTERNS.goes_on.search(part) or sum(map(part.count, "([")) != sum(map(part.count, ")]"))
+        before = sentence[:begin]
+        is_part = before.count("(") > before.count(")") or (
+            _PATTERNS.goes_on.search(part) or sum(map(part.count, "([")) != sum(map(part.count, ")]"))
+        )
         if said is None or is_part or not self._kind.is_final(said, self._item):
             return None
         rest = _PATTERNS.because.sub("", re.sub(r"\([^()]*\)", "", rest))
