@@ -37,10 +37,9 @@ _AFTER_A_MARKER = (Role.FOLLOWS, Role.EXPLAINS)
 _SPARE_WORDS = 2
 _SPARE = 3
 _MOST_REMARKS = 3
-WORKS = ("last_line", "last_equation", "worked", "stated", "unannounced")
+WORKS = ("last_line", "last_equation", "stated")
 """Forms of answers that no word announces or concludes: the end of a work, if it is complete."""
-_STATEMENTS = ("restated", "emphasised", "drawn", "computed", "stated", "last_equation", "worked")
-_WELL_WORKED = 5
+_STATEMENTS = ("restated", "emphasised", "drawn", "computed", "stated", "last_equation")
 _CONTEXT = 8
 _WORKED = 2
 _Restated = Callable[[str, GradedQuestion], str | None]
@@ -67,12 +66,10 @@ class AnswerKind(Grader):
     Attributes:
         reads_last_lines: Whether a last line or item of a list may be the answer by itself.
         chooses: Whether an answer is one of several things that are offered.
-        most_passed: Sentences with numbers that may follow the last result of a long work, and are no part of it.
     """
 
     reads_last_lines: ClassVar[bool] = True
     chooses: ClassVar[bool] = False
-    most_passed: ClassVar[int] = 0
 
     @abstractmethod
     def read(self, passage: str, item: GradedQuestion) -> str | None:
@@ -105,10 +102,6 @@ class AnswerKind(Grader):
     def computed(self, said: str, above: str, item: GradedQuestion) -> bool:  # noqa: ARG002
         """Return whether a result above is the answer."""
         return False
-
-    def result(self, sentence: str, above: str, item: GradedQuestion) -> str | None:  # noqa: ARG002
-        """Return the result of the last equation of a sentence, if it may be the end of a work."""
-        return None
 
     def is_complete(self, said: str, work: str, item: GradedQuestion) -> bool:  # noqa: ARG002
         """Return whether a work that ends with an answer leaves nothing to do."""
@@ -271,7 +264,7 @@ class _Reading:
         found = self._last_line(beginning) or (
             self._first_sentence(sentences) if len(sentences) > 1 or not self._kind.reads_last_lines else None
         )
-        remarks, breaks_off = 0, True
+        remarks = 0
         for start, end in reversed(sentences if found is None else []):
             sentence = self._text[start:end]
             if end == sentences[-1][1] and _PATTERNS.has_words.search(sentence) and _PATTERNS.cut_off.search(sentence):
@@ -291,42 +284,14 @@ class _Reading:
                     or not self._is(Role.REMARK, sentence)
                     or _PATTERNS.arithmetic.search(_hidden(sentence))
                 ):
-                    breaks_off = False
                     break
             elif _PATTERNS.has_words.search(sentence) and not _PATTERNS.ended.search(sentence):
                 break  # it breaks off
-        else:
-            breaks_off = False
         if found and found.form != "first_line" and self._goes_on(found):
             found = None
-        if found is None and not breaks_off and not self._ends_with_a_heading():
-            found = self._unannounced(sentences)
         # An answer that repeats the question may be one of several that depend on something; others are said outright.
         place = beginning if found and found.form in _STATEMENTS else (found.end if found else 0)
         return None if found is None or self._doubted_after(place, Role.DOUBTS, Role.UNCLEAR) else self._stored(found)
-
-    def _unannounced(self, sentences: list[tuple[int, int]]) -> "_Found | None":
-        """Return the last result of a work that is complete, where no words say that it is the answer."""
-        passed = 0
-        for start, end in reversed(sentences):
-            sentence = self._text[start:end]
-            if self._is(Role.ASIDE, sentence) or self._is(Role.REMARK, sentence) or not re.search(r"\d", sentence):
-                continue
-            drawn = any(form.compiled.search(sentence) for form in self._forms[Role.CONCLUDES])
-            listed = self._is_listed(start) and not (drawn or self._kind.is_asked(sentence, self._item, "last_line"))
-            if self._blocked(sentence) or sentence.rstrip(" *_\"')").endswith(("?", "？")):
-                return None
-            said, work = self._kind.result(sentence, self._text[:start], self._item), self._text[:end]
-            if said is not None and not listed and self._kind.is_complete(said, work, self._item):
-                return _Found(said, "unannounced", start, end)
-            passed += 1
-            if (
-                _PATTERNS.states_last.search(_hidden(sentence))
-                or passed > self._kind.most_passed
-                or work.count("=") < _WELL_WORKED
-            ):
-                return None
-        return None
 
     def _goes_on(self, found: "_Found") -> bool:
         """Return whether the reply ends with a heading, or a work that no word concludes leaves something to do."""
@@ -473,10 +438,6 @@ class _Reading:
         if not equals or said is None or _PATTERNS.reason.search(lead) or not self._kind.is_final(said, self._item):
             return None
         computed, new = self._kind.computed(said, above, self._item), self._kind.is_new(said, self._item)
-        is_last = not self._text[end:].strip(" *_.。\n")
-        well_worked = above.count("=") >= _WELL_WORKED and not _PATTERNS.symbol.search(without_commands(said))
-        if new and (computed or is_last) and well_worked:
-            return said, "worked"
         before = _PATTERNS.sentence.split(above.rstrip().rpartition("\n")[2])[-1]
         named = next(filter(stems, (_PATTERNS.commands.sub(" ", lead), _PATTERNS.maths.sub(" ", before))), "")
         spare = _SPARE if computed or above.count("=") >= _WORKED else 0
@@ -606,7 +567,7 @@ class _Reading:
                 aside = ""
             within = bool(aside)
             for start, end in self._split(max(line.start(), beginning), line.end()):
-                if not within or (end == last_line and self._returns(start, end)):
+                if not within:
                     yield start, end
                 within = within or (start > line.start() and self._is(Role.ASIDE, self._text[start:end]))
             if within and not aside and _PATTERNS.checks.search(line[0].rstrip(" *_")):
@@ -620,16 +581,6 @@ class _Reading:
             numbering = end < last and _PATTERNS.numbering.fullmatch(self._text, start, end)
             if not numbering and self._text[start:end].strip(_FILLING + "."):
                 yield start, end
-
-    def _returns(self, start: int, end: int) -> bool:
-        """Return whether a last sentence after a check names what was asked for, or repeats a result."""
-        sentence, above = self._text[start:end], self._text[:start]
-        if above.count("=") < _WELL_WORKED or self._is(Role.ASIDE, sentence):
-            return False
-        said = self._kind.result(sentence, above, self._item)
-        asked = stems(_PATTERNS.maths.sub(" ", sentence)) & stems(asked_clause(self._item.text))
-        alone = said and self._kind.is_new(said, self._item) and len(_PATTERNS.maths.findall(sentence)) == 1
-        return bool(asked or (alone and self._kind.computed(said or "", above, self._item)))
 
     # What the grammar consists of ------------------------------------------------------------------------------------
 

@@ -38,7 +38,6 @@ _FUNCTIONS = frozenset(
 _SEVERAL = 2
 _SHORTEST_RELATION = 4
 _MOST_WORDS = 3
-_WORK = 5
 
 
 class MathGrader(AnswerKind):
@@ -46,7 +45,6 @@ class MathGrader(AnswerKind):
 
     name = "rule:math"
     version = 5
-    most_passed = 6
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:
         """Return the one expression, or the list of them, that a passage is, with at most a unit."""
@@ -117,18 +115,6 @@ class MathGrader(AnswerKind):
             re.search(rf"(?:[=≈≥≤]|\\[gl]eq?|is)\W{{0,3}}{re.escape(squeezed(tidy(said)))}(?![\w.^])", squeezed(above))
             is not None
         )
-
-    def result(self, sentence: str, above: str, item: GradedQuestion) -> str | None:
-        """Return the last side of the last equation, if a work of several stands above it."""
-        spans = [span for span in _PATTERNS.delimited.finditer(sentence) if "=" in span[0]]
-        if len(spans) != 1 or (above + sentence).count("=") < _WORK:
-            return None
-        if _PATTERNS.states_more.search(_PATTERNS.delimited.sub("", sentence[spans[0].end() :])):
-            return None
-        said = self._read(spans[0][0])
-        if said is None or not self.is_final(said, item):
-            return None
-        return said if self.is_new(said, item) or self.computed(said, above, item) else None
 
     def is_complete(self, said: str, work: str, item: GradedQuestion) -> bool:
         """Return whether the last equation may be of what is asked for, and its result is one that is computed."""
