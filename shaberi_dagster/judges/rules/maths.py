@@ -118,6 +118,8 @@ class MathGrader(AnswerKind):
 
     def is_complete(self, said: str, work: str, item: GradedQuestion) -> bool:
         """Return whether the last equation may be of what is asked for, and its result is one that is computed."""
+        if _PATTERNS.unfinished.search(said):
+            return False
         line = work.rstrip().rpartition("\n")[2]
         spans = list(_PATTERNS.delimited.finditer(line))
         if not spans or "=" not in spans[-1][0]:
@@ -125,7 +127,9 @@ class MathGrader(AnswerKind):
         content = _last_row(next(group for group in spans[-1].groups() if group is not None))
         left = _PATTERNS.comparison.split(_PATTERNS.equals.split(_PATTERNS.arrow.split(content)[-1])[0])[0]
         left = _PATTERNS.said_within.sub("", left).strip(" *_-:&$")
-        return _may_be_asked(left, item) and not _PATTERNS.unfinished.search(said)
+        named = stems(_without_maths(line)) & stems(asked_clause(item.text))
+        is_computed = not _PATTERNS.symbol.search(_PATTERNS.command.sub(" ", left))
+        return bool(named and is_computed) or _may_be_asked(left, said, item)
 
     def repeated(self, said: str, rest: str, item: GradedQuestion) -> bool:
         """Return whether the rest has the same expression as a result."""
@@ -214,21 +218,23 @@ def _is_asked(sentence: str, item: GradedQuestion, *, strict: bool) -> bool:
     return bool(_PATTERNS.quantity.fullmatch(left)) or (left.startswith("(") and "," in left)
 
 
-def _may_be_asked(left: str, item: GradedQuestion) -> bool:
-    """Return whether the left side of an equation may be what is asked for: it is, or the question has no such name."""
-    clause = asked_clause(item.text)
-    if not _PATTERNS.symbol.search(_PATTERNS.text.sub("", left)):
-        return True
+def _may_be_asked(left: str, said: str, item: GradedQuestion) -> bool:
+    """Return whether the left side of an equation is what is asked for, or names a value that the question does not."""
     if _PATTERNS.symbol.fullmatch(left):
         named = stems(" ".join(re.findall(rf"\${re.escape(left)}\$ (\w+)", item.text)))
         symbols = set(_PATTERNS.symbol.findall(item.text)) - {"a"}
-        is_given = left in symbols and len(symbols) > 1
+        is_given, clause = left in symbols and len(symbols) > 1, asked_clause(item.text)
         return not is_given or _PATTERNS.asked_symbol.findall(clause)[-1:] == [left] or bool(named & stems(clause))
-    if _spelled(left) in _spelled(clause):
+    spans = (next(filter(None, span.groups())) for span in _PATTERNS.delimited.finditer(item.text))
+    if _spelled(left) in {_spelled(span.strip(" .,?")) for span in spans}:
         return True
-    if _PATTERNS.name.fullmatch(squeezed(left)):
-        return left[0] not in _PATTERNS.symbol.findall(item.text)
-    return not re.match(r"\d", left)
+    is_value = not _PATTERNS.symbol.search(_PATTERNS.text.sub("", _PATTERNS.command.sub(" ", said)))
+    name = _PATTERNS.text.sub("", left)
+    if not _PATTERNS.symbol.search(name) and not re.search(r"\d", name):
+        return is_value
+    if not _PATTERNS.delimited.search(item.text) and _spelled(left) in _spelled(item.text):
+        return True
+    return is_value and bool(_PATTERNS.name.fullmatch(squeezed(left))) and left[0] not in _PATTERNS.symbol.findall(item.text)
 
 
 def _is_new(said: str, item: GradedQuestion) -> bool:
