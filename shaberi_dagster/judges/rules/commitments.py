@@ -137,7 +137,7 @@ class _Reading:
     """One reply while it is read; places are those of its text without boxes."""
 
     def __init__(self, kind: AnswerKind, answer: str, item: GradedQuestion) -> None:
-        self._kind, self._item, self._forms = kind, item, forms_of(kind.name)
+        self._kind, self._item, self._forms = kind, item, forms_of(kind.name, answer)
         self._bold = [found.span(1) for found in _PATTERNS.bold.finditer(answer)]
         self._boxed = self._without_inventions(readable(answer))
         boxes = _boxes(self._boxed.text)
