@@ -23,7 +23,7 @@ from shaberi_dagster.judges.rules.base import GradedQuestion, Grader, Verdict
 from shaberi_dagster.judges.rules.forms import Form, Role, forms_of
 from shaberi_dagster.judges.rules.patterns import patterns
 from shaberi_dagster.judges.rules.text import ReadableReply, readable, squeezed
-from shaberi_dagster.judges.rules.words import MOST_SPARE, asked_clause, repeats, stems, without_commands
+from shaberi_dagster.judges.rules.words import MOST_SPARE, asked_clause, repeats, stems
 
 _PATTERNS = patterns("commitments")
 

@@ -33,7 +33,10 @@ _UNIT_AFTER = re.compile(
 )
 _GLUED_UNIT = re.compile(r"(-?\d[\d.,/]*)((?:cm|mm|km|m|kg|g)(?:\^[23])?)")
 _FUNCTIONS = frozenset(
-    re.findall(r"\w+", "dx dy dt du dr sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf gcd lcm")
+    re.findall(
+        r"\w+",
+        "dx dy dt du dr sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf gcd lcm",
+    )
 )
 _SEVERAL = 2
 _SHORTEST_RELATION = 4
@@ -44,7 +47,7 @@ class MathGrader(AnswerKind):
     """A mathematical answer as a whole; of a chain of equations the last side. Compared by meaning."""
 
     name = "rule:math"
-    version = 5
+    version = 6
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:
         """Return the one expression, or the list of them, that a passage is, with at most a unit."""
@@ -234,7 +237,11 @@ def _may_be_asked(left: str, said: str, item: GradedQuestion) -> bool:
         return is_value
     if not _PATTERNS.delimited.search(item.text) and _spelled(left) in _spelled(item.text):
         return True
-    return is_value and bool(_PATTERNS.name.fullmatch(squeezed(left))) and left[0] not in _PATTERNS.symbol.findall(item.text)
+    return (
+        is_value
+        and bool(_PATTERNS.name.fullmatch(squeezed(left)))
+        and left[0] not in _PATTERNS.symbol.findall(item.text)
+    )
 
 
 def _is_new(said: str, item: GradedQuestion) -> bool:

@@ -57,6 +57,10 @@ class ChoiceGrader(AnswerKind):
         named = _only_option(sentence, offered(item))
         if named is None:
             return None
+        if _PATTERNS.asks_wrong.search(item.text) and not (
+            _PATTERNS.denial.search(sentence) or _PATTERNS.answers.search(sentence)
+        ):
+            return None
         letter, rest = named
         unnamed = " ".join(word for word in _PATTERNS.rest_word.findall(rest) if word not in _NAMING)
         by_text = repeats(rest, item.text) or repeats(unnamed, item.text)
@@ -64,7 +68,7 @@ class ChoiceGrader(AnswerKind):
 
     def chosen(self, sentence: str, item: GradedQuestion) -> str | None:
         """Return the one option of a sentence whose other words choose it, or are the question's or the option's."""
-        options, sentence = offered(item), _PATTERNS.instead.sub("", sentence)
+        options, sentence = offered(item), _PATTERNS.instead.sub(_without_other, sentence)
         named = None if _PATTERNS.denial.search(sentence) else _only_option(sentence, options)
         if named is None or (_PATTERNS.asks_wrong.search(item.text) and not _PATTERNS.answers.search(sentence)):
             return None
@@ -74,7 +78,7 @@ class ChoiceGrader(AnswerKind):
         if unknown - stems(item.text.partition("\n")[0]) - stems(options[letter]):
             return None
         outright = letter in _standing(sentence) and not unknown and bool(_PATTERNS.it_is.match(rest))
-        return letter if said & _CHOOSING or outright else None
+        return letter if said & _CHOOSING or outright or _PATTERNS.superlative.search(sentence) else None
 
     def repeated(self, said: str, rest: str, item: GradedQuestion) -> bool:
         """Return whether nothing below chooses another option; the letter above it stands."""
@@ -93,6 +97,11 @@ def offered(item: GradedQuestion) -> dict[str, str]:
     if len(listed) > 1 and set(listed) == set(LETTERS[: len(listed)]):
         return listed
     return dict.fromkeys(LETTERS[:_MOST_OPTIONS], "")
+
+
+def _without_other(other: re.Match[str]) -> str:
+    """Return what stands for `A ではなく` and for `間違いありません`."""
+    return "です" if "間違" in other[0] else ""
 
 
 def _standing(text: str) -> set[str]:

@@ -28,7 +28,7 @@ class NumericGrader(AnswerKind):
     """One number with its unit; its value counts."""
 
     name = "rule:numeric"
-    version = 5
+    version = 6
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:
         """Return the number that a passage is, with at most a unit."""
