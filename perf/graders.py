@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -145,7 +146,7 @@ def _real(folder: Path, tools: Iterable[str]) -> None:
         SAY(f"MATH-500 references as {form}: {dict(Counter(right))}")
 
 
-def _agreement(reviewed: Iterable[dict], tool: str | None) -> str:
+def _agreement(reviewed: Iterable[dict[str, Any]], tool: str | None) -> str:
     """Count verdicts that are those of the person who reviewed the replies."""
     found: Counter[str] = Counter()
     for case in reviewed:
@@ -154,14 +155,14 @@ def _agreement(reviewed: Iterable[dict], tool: str | None) -> str:
     return ", ".join(f"{kind} {found[kind]}" for kind in ("agree", "abstain", "differ"))
 
 
-def _says(case: dict, tool: str | None) -> bool | None:
+def _says(case: dict[str, Any], tool: str | None) -> bool | None:
     if tool is None:
         return test_corpus.graded(case).correct
     rule = test_corpus.RULES[case["dataset"]].removeprefix("rule:")
     return TOOLS[tool](corpus.Case(rule, "en", test_corpus.asked(case), case["response_text"], says=True))
 
 
-def _cut(reviewed: Iterable[dict]) -> Iterator[corpus.Case]:
+def _cut(reviewed: Iterable[dict[str, Any]]) -> Iterator[corpus.Case]:
     """Real replies that end at a line after a share of their text, without the reference in what is left."""
     for case in reviewed:
         question, text = test_corpus.asked(case), case["response_text"]

@@ -219,10 +219,10 @@ class _Reading:
     def _choices(self) -> Iterator["_Found"]:
         """Return the sentences that choose one of the things offered."""
         for line in _PATTERNS.line.finditer(self._text):
-            for start, end in self._split(*line.span()) if line[0].strip() else ():
-                sentence = self._text[start:end].rstrip(" *_\"')")
+            for first, end in self._split(*line.span()) if line[0].strip() else ():
+                sentence = self._text[first:end].rstrip(" *_\"')")
                 marked = _PATTERNS.list_mark.match(sentence)
-                start += marked.end() if marked else 0
+                start = first + marked.end() if marked else first
                 if sentence.endswith(("?", "？")) or self._is_listed(start) or self._is(Role.BLOCKS, sentence):
                     continue
                 joins = [found.end() for found in _PATTERNS.clause_starts.finditer(self._text, start, end)]

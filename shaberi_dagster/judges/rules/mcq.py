@@ -63,7 +63,9 @@ class ChoiceGrader(AnswerKind):
             return None
         letter, rest = named
         unnamed = " ".join(word for word in _PATTERNS.rest_word.findall(rest) if word not in _NAMING)
-        by_text = repeats(rest, item.text) or repeats(unnamed, item.text)
+        text = _words(offered(item)[letter])
+        by_text = bool(text.strip()) and _within(text, _words(sentence))
+        by_text = by_text and (repeats(rest, item.text) or repeats(unnamed, item.text))
         return letter if by_text else self.chosen(sentence, item)
 
     def chosen(self, sentence: str, item: GradedQuestion) -> str | None:
