@@ -14,7 +14,7 @@ own (`AnswerKind`).
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -23,7 +23,7 @@ from shaberi_dagster.judges.rules.base import GradedQuestion, Grader, Verdict
 from shaberi_dagster.judges.rules.forms import Form, Role, forms_of
 from shaberi_dagster.judges.rules.patterns import patterns
 from shaberi_dagster.judges.rules.text import ReadableReply, readable, squeezed
-from shaberi_dagster.judges.rules.words import MOST_SPARE, asked_clause, repeats, stems, without_commands
+from shaberi_dagster.judges.rules.words import MOST_SPARE, asked_clause, repeats, stems
 
 _PATTERNS = patterns("commitments")
 
@@ -37,12 +37,12 @@ _AFTER_A_MARKER = (Role.FOLLOWS, Role.EXPLAINS)
 _SPARE_WORDS = 2
 _SPARE = 3
 _MOST_REMARKS = 3
-WORKS = ("last_line", "last_equation", "worked", "stated", "unannounced")
+WORKS = ("last_line", "last_equation", "stated")
 """Forms of answers that no word announces or concludes: the end of a work, if it is complete."""
-_STATEMENTS = ("restated", "emphasised", "drawn", "computed", "stated", "last_equation", "worked")
-_WELL_WORKED = 5
+_STATEMENTS = ("restated", "emphasised", "drawn", "computed", "stated", "last_equation")
 _CONTEXT = 8
 _WORKED = 2
+_Restated = Callable[[str, GradedQuestion], str | None]
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ class AnswerKind(Grader):
 
     Attributes:
         reads_last_lines: Whether a last line or item of a list may be the answer by itself.
-        most_passed: Sentences with numbers that may follow the last result of a long work, and are no part of it.
+        chooses: Whether an answer is one of several things that are offered.
     """
 
     reads_last_lines: ClassVar[bool] = True
-    most_passed: ClassVar[int] = 0
+    chooses: ClassVar[bool] = False
 
     @abstractmethod
     def read(self, passage: str, item: GradedQuestion) -> str | None:
@@ -81,6 +81,10 @@ class AnswerKind(Grader):
 
     def restated(self, sentence: str, item: GradedQuestion) -> str | None:  # noqa: ARG002
         """Return the answer that a sentence gives in the words of the question; None if it says anything else."""
+        return None
+
+    def chosen(self, sentence: str, item: GradedQuestion) -> str | None:  # noqa: ARG002
+        """Return the answer that a sentence chooses of those offered, wherever it stands."""
         return None
 
     def is_final(self, said: str, item: GradedQuestion) -> bool:  # noqa: ARG002
@@ -98,10 +102,6 @@ class AnswerKind(Grader):
     def computed(self, said: str, above: str, item: GradedQuestion) -> bool:  # noqa: ARG002
         """Return whether a result above is the answer."""
         return False
-
-    def result(self, sentence: str, above: str, item: GradedQuestion) -> str | None:  # noqa: ARG002
-        """Return the result of the last equation of a sentence, if it may be the end of a work."""
-        return None
 
     def is_complete(self, said: str, work: str, item: GradedQuestion) -> bool:  # noqa: ARG002
         """Return whether a work that ends with an answer leaves nothing to do."""
@@ -137,7 +137,7 @@ class _Reading:
     """One reply while it is read; places are those of its text without boxes."""
 
     def __init__(self, kind: AnswerKind, answer: str, item: GradedQuestion) -> None:
-        self._kind, self._item, self._forms = kind, item, forms_of(kind.name)
+        self._kind, self._item, self._forms = kind, item, forms_of(kind.name, answer)
         self._bold = [found.span(1) for found in _PATTERNS.bold.finditer(answer)]
         self._boxed = self._without_inventions(readable(answer))
         boxes = _boxes(self._boxed.text)
@@ -146,7 +146,8 @@ class _Reading:
 
     def commitment(self) -> Commitment | None:
         """Return what the reply commits to."""
-        announced = _innermost((*self._in_boxes(), *self._announcements()))
+        choices = self._choices() if self._kind.chooses else ()
+        announced = _innermost((*self._in_boxes(), *self._announcements(), *choices))
         taken_back = self._taken_back()
         if not announced:
             return self._last_statement(max(taken_back, default=0))
@@ -195,7 +196,8 @@ class _Reading:
                 continue
             start, end = self._following(found.end())
             said, length = self._used_up(text[start:end])
-            if said is None and form.role is Role.MARKER and not self._blocked(text[start:end]):
+            asks = text[start:end].rstrip(" *").endswith(("?", "？"))
+            if said is None and form.role is Role.MARKER and not (asks or self._blocked(text[start:end])):
                 last = not self._kind.mentions(text[end:], self._item)
                 stated = self._statement(start, end, spare=MOST_SPARE) if last else None
                 said = stated[0] if stated else self._one_in_bold(start, end)
@@ -214,6 +216,22 @@ class _Reading:
                     yield _Found(said, form.name, place, found.end())
                     break
 
+    def _choices(self) -> Iterator["_Found"]:
+        """Return the sentences that choose one of the things offered."""
+        for line in _PATTERNS.line.finditer(self._text):
+            for first, end in self._split(*line.span()) if line[0].strip() else ():
+                sentence = self._text[first:end].rstrip(" *_\"')")
+                marked = _PATTERNS.list_mark.match(sentence)
+                start = first + marked.end() if marked else first
+                if sentence.endswith(("?", "？")) or self._is_listed(start) or self._is(Role.BLOCKS, sentence):
+                    continue
+                joins = [found.end() for found in _PATTERNS.clause_starts.finditer(self._text, start, end)]
+                for place in (start, *joins):
+                    said, length = self._used_up(self._text[place:end], _AFTER_A_MARKER, self._kind.chosen)
+                    if said is not None:
+                        yield _Found(said, "chosen", place, place + length)
+                        break
+
     def _one_in_bold(self, start: int, end: int) -> str | None:
         """Return the one thing in bold in an announced passage, among words of the question."""
         found = self._emphasised(start, end, announced=True)
@@ -225,6 +243,10 @@ class _Reading:
         several = _PATTERNS.plural.search(self._text, max(start - 40, 0), end)
         while not self._text[start:end].strip(_FILLING + "#>-=*") and end < len(self._text):
             start, end = end + 1, _line_end(self._text, end + 1)
+            if bullet := _PATTERNS.bullet.match(self._text, start):
+                start = bullet.end()
+                while _PATTERNS.bullet.match(self._text, end + 1):
+                    end = _line_end(self._text, end + 1)
         if self._text[start:end].rstrip(" *").endswith((":", "：")):
             while end < len(self._text) and self._text[start:end].rstrip(" *").endswith((":", "：")):
                 end = _line_end(self._text, end + 1)
@@ -242,7 +264,7 @@ class _Reading:
         found = self._last_line(beginning) or (
             self._first_sentence(sentences) if len(sentences) > 1 or not self._kind.reads_last_lines else None
         )
-        remarks, breaks_off = 0, True
+        remarks = 0
         for start, end in reversed(sentences if found is None else []):
             sentence = self._text[start:end]
             if end == sentences[-1][1] and _PATTERNS.has_words.search(sentence) and _PATTERNS.cut_off.search(sentence):
@@ -262,42 +284,14 @@ class _Reading:
                     or not self._is(Role.REMARK, sentence)
                     or _PATTERNS.arithmetic.search(_hidden(sentence))
                 ):
-                    breaks_off = False
                     break
             elif _PATTERNS.has_words.search(sentence) and not _PATTERNS.ended.search(sentence):
                 break  # it breaks off
-        else:
-            breaks_off = False
         if found and found.form != "first_line" and self._goes_on(found):
             found = None
-        if found is None and not breaks_off and not self._ends_with_a_heading():
-            found = self._unannounced(sentences)
         # An answer that repeats the question may be one of several that depend on something; others are said outright.
         place = beginning if found and found.form in _STATEMENTS else (found.end if found else 0)
         return None if found is None or self._doubted_after(place, Role.DOUBTS, Role.UNCLEAR) else self._stored(found)
-
-    def _unannounced(self, sentences: list[tuple[int, int]]) -> "_Found | None":
-        """Return the last result of a work that is complete, where no words say that it is the answer."""
-        passed = 0
-        for start, end in reversed(sentences):
-            sentence = self._text[start:end]
-            if self._is(Role.ASIDE, sentence) or self._is(Role.REMARK, sentence) or not re.search(r"\d", sentence):
-                continue
-            drawn = any(form.compiled.search(sentence) for form in self._forms[Role.CONCLUDES])
-            listed = self._is_listed(start) and not (drawn or self._kind.is_asked(sentence, self._item, "last_line"))
-            if self._blocked(sentence) or sentence.rstrip(" *_\"')").endswith(("?", "？")):
-                return None
-            said, work = self._kind.result(sentence, self._text[:start], self._item), self._text[:end]
-            if said is not None and not listed and self._kind.is_complete(said, work, self._item):
-                return _Found(said, "unannounced", start, end)
-            passed += 1
-            if (
-                _PATTERNS.states_last.search(_hidden(sentence))
-                or passed > self._kind.most_passed
-                or work.count("=") < _WELL_WORKED
-            ):
-                return None
-        return None
 
     def _goes_on(self, found: "_Found") -> bool:
         """Return whether the reply ends with a heading, or a work that no word concludes leaves something to do."""
@@ -338,7 +332,7 @@ class _Reading:
                     return _Found(said, form.name, start + found.start(), start + found.end() + length)
         if concluding := self._emphasised(start, end) or self._concluding(start, end):
             return concluding
-        said, _ = self._used_up(_PATTERNS.list_mark.sub("", sentence), (Role.FOLLOWS,), only_restated=True)
+        said, _ = self._used_up(_PATTERNS.list_mark.sub("", sentence), (Role.FOLLOWS,), self._kind.restated)
         said = said or self._kind.restated(_PATTERNS.list_mark.sub("", sentence), self._item)
         return (
             None if said is None or not self._kind.is_final(said, self._item) else _Found(said, "restated", start, end)
@@ -394,9 +388,13 @@ class _Reading:
         """Return the answer that a part of a sentence is; None if it is one of several, or a step of arithmetic."""
         part, rest = sentence[begin:place], sentence[place:]
         said = None if "..." in part or _PATTERNS.congruence.search(part) else self._read(part)
-        if said is None or not self._kind.is_final(said, self._item):
+        before = sentence[:begin]
+        is_part = before.count("(") > before.count(")") or (
+            _PATTERNS.goes_on.search(part) or sum(map(part.count, "([")) != sum(map(part.count, ")]"))
+        )
+        if said is None or is_part or not self._kind.is_final(said, self._item):
             return None
-        rest = _PATTERNS.because.sub("", _PATTERNS.in_brackets.sub("", rest))
+        rest = _PATTERNS.because.sub("", re.sub(r"\([^()]*\)", "", rest))
         named = "=" in part and (
             len(_PATTERNS.masked.findall(_hidden(sentence)[begin:place])) > 1
             or (is_only and not self._kind.is_asked(part, self._item, "last_line"))
@@ -440,10 +438,6 @@ class _Reading:
         if not equals or said is None or _PATTERNS.reason.search(lead) or not self._kind.is_final(said, self._item):
             return None
         computed, new = self._kind.computed(said, above, self._item), self._kind.is_new(said, self._item)
-        is_last = not self._text[end:].strip(" *_.。\n")
-        well_worked = above.count("=") >= _WELL_WORKED and not _PATTERNS.symbol.search(without_commands(said))
-        if new and (computed or is_last) and well_worked:
-            return said, "worked"
         before = _PATTERNS.sentence.split(above.rstrip().rpartition("\n")[2])[-1]
         named = next(filter(stems, (_PATTERNS.commands.sub(" ", lead), _PATTERNS.maths.sub(" ", before))), "")
         spare = _SPARE if computed or above.count("=") >= _WORKED else 0
@@ -573,7 +567,7 @@ class _Reading:
                 aside = ""
             within = bool(aside)
             for start, end in self._split(max(line.start(), beginning), line.end()):
-                if not within or (end == last_line and self._returns(start, end)):
+                if not within:
                     yield start, end
                 within = within or (start > line.start() and self._is(Role.ASIDE, self._text[start:end]))
             if within and not aside and _PATTERNS.checks.search(line[0].rstrip(" *_")):
@@ -588,27 +582,17 @@ class _Reading:
             if not numbering and self._text[start:end].strip(_FILLING + "."):
                 yield start, end
 
-    def _returns(self, start: int, end: int) -> bool:
-        """Return whether a last sentence after a check names what was asked for, or repeats a result."""
-        sentence, above = self._text[start:end], self._text[:start]
-        if above.count("=") < _WELL_WORKED or self._is(Role.ASIDE, sentence):
-            return False
-        said = self._kind.result(sentence, above, self._item)
-        asked = stems(_PATTERNS.maths.sub(" ", sentence)) & stems(asked_clause(self._item.text))
-        alone = said and self._kind.is_new(said, self._item) and len(_PATTERNS.maths.findall(sentence)) == 1
-        return bool(asked or (alone and self._kind.computed(said or "", above, self._item)))
-
     # What the grammar consists of ------------------------------------------------------------------------------------
 
     def _used_up(
-        self, passage: str, roles: tuple[Role, ...] = _AFTER_A_MARKER, *, only_restated: bool = False
+        self, passage: str, roles: tuple[Role, ...] = _AFTER_A_MARKER, restated: _Restated | None = None
     ) -> tuple[str | None, int]:
         """Return the answer that uses a passage up, and where it ends; None if there is more in it.
 
         Args:
             passage: What is announced, or a sentence.
             roles: Which forms may follow the answer; after a marker it may stand among words of the question.
-            only_restated: Whether it has to stand among words of the question.
+            restated: How the answer is read that has to stand among words of the question.
         """
         ends = {len(passage)} | {
             found.start() for role in roles for form in self._forms[role] for found in form.compiled.finditer(passage)
@@ -617,21 +601,23 @@ class _Reading:
         for end in sorted(ends, reverse=True)[-_MOST_ENDS:]:
             inside = any(first < end < last for first, last in maths) or passage[:end].endswith("\\")
             if end <= _LONGEST_ANSWER and not inside and self._may_follow(passage[end:], roles):
-                said = None if only_restated else self._read(passage[:end])
-                if said is None and (only_restated or Role.EXPLAINS in roles) and not self._blocked(passage[:end]):
-                    said = self._kind.restated(passage[:end], self._item)
+                said = None if restated else self._read(passage[:end])
+                if said is None and (restated or Role.EXPLAINS in roles) and not self._blocked(passage[:end]):
+                    said = (restated or self._kind.restated)(passage[:end], self._item)
                 if said is not None:
                     return said, end
         return None, len(passage)
 
     def _read(self, passage: str) -> str | None:
         """Return the answer that a passage is, after words that may stand before one."""
+        if passage.rstrip(" *").endswith(":") and not (self._kind.chooses or re.search(r"\d", passage)):
+            return None
         passage = passage.strip(_AROUND)
         passage = _PATTERNS.list_mark.sub("", passage) if passage[:1] in "→∴✅➡" else passage
         for _ in range(4):
             if passage.endswith(("?", "？")):
                 return None
-            if (said := self._kind.read(passage.rstrip(" .。,、;!！…"), self._item)) is not None:
+            if (said := self._kind.read(passage.rstrip(" .。,、;!！…").rstrip(_AROUND), self._item)) is not None:
                 return said
             before = next(filter(None, (form.compiled.match(passage) for form in self._forms[Role.BEFORE])), None)
             if before is None or not before[0]:
@@ -642,7 +628,7 @@ class _Reading:
     def _may_follow(self, rest: str, roles: tuple[Role, ...], depth: int = 6) -> bool:
         """Return whether a text may follow an answer: it is used up by forms that may."""
         rest = rest.lstrip("*_$\"'”」』`").rstrip(" \t*_$\"'”」』`")
-        if not rest.strip(" .。!！,、;…✓✅☑️🙂😊👍🎉🍎\\]"):
+        if not rest.strip(" .。!！,、;…✓✅☑\\]"):
             return True
         return depth > 0 and any(
             (found := form.compiled.match(rest))

@@ -54,10 +54,10 @@ _UNICODE = {
     "π": r"\pi ", "θ": r"\theta ", "∞": r"\infty ", "∪": r"\cup ", "∈": r"\in ", "≤": r"\le ", "≥": r"\ge ",
     "≠": r"\ne ", "≦": r"\le ", "≧": r"\ge ", "⩽": r"\le ", "⩾": r"\ge ",
     "±": r"\pm ", "×": r"\times ", "·": r"\cdot ", "−": "-", "–": "-", "°": r"^\circ ", "ℝ": r"\mathbb{R}",
-    **{sign: rf"\frac{{{share[0]}}}{{{share[2]}}}" for sign, share in SHARES.items()},
 }  # fmt: skip
 _SMALL = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿˣ₀₁₂₃₄₅₆₇₈₉ₙ", "0123456789+-nx0123456789n")
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿˣ]+")
+_SHARE = re.compile(f"[{''.join(SHARES)}]")
 _LOWERED = re.compile("[₀₁₂₃₄₅₆₇₈₉ₙ]+")
 _FUNCTION = re.compile(r"(?<![a-zA-Z\\])(log|ln|sin|cos|tan|exp|arcsin|arccos|arctan)(?=[\s_(\d{^])")
 _BRACED_SET = re.compile(r"^\s*\{([^{}]*,[^{}]*)\}\s*$")
@@ -71,7 +71,7 @@ _LATEX_THOUSANDS = re.compile(r"(?<=\d)(?:,\\!|\{,\})\s*(?=\d{3}(?!\d))")
 _AND = re.compile(
     r"\\(?:text|mbox|mathrm)\s*\{\s*,?\s*(?:and|or)\s*\}|\s+(?:and|or|et|ou|und|oder)\s+|\\(?:lor|vee)\b|、|または"
 )
-_UNIT = re.compile(r"(?<=[\d}) ])\s*\\(?:text|mbox|mathrm|textrm)\s*\{[^{}\d]*\}(?:\s*\^\s*\{?\d\}?)?\s*$")
+_UNIT = re.compile(r"(?<=[\d}) ])\s*\\(?:text|mbox|mathrm|textrm)\s*\{[^{}\d]*\^?[23]?\}(?:\s*\^\s*\{?\d\}?)?\s*$")
 _PLAIN_UNIT = re.compile(r"(?:(?<=[\d}])|(?<=\\pi))\s+(?!pi\b|sqrt\b)[A-Za-z]{2,}[A-Za-z .]*(?:\^\{?\d\}?)?\s*$")
 _TEXT = re.compile(r"\\(?:text|textbf|mbox|mathrm|mathbf|textit|boldsymbol|bf|rm)\s*\{([^{}]*)\}")
 _WORDS = re.compile(r"[^\W\d_][^\W\d_ '-]{2,}(?:[ '-][^\W\d_]+)*")
@@ -127,7 +127,7 @@ def _canonical(latex: str) -> str:
 
 def tidy(latex: str) -> str:
     """Return the text without layout, units, currency, degrees, percent signs and thousands separators."""
-    text = _RAISED.sub(lambda found: f"^{{{found[0].translate(_SMALL)}}}", latex)
+    text = raised(latex)
     text = _LOWERED.sub(lambda found: f"_{{{found[0].translate(_SMALL)}}}", text)
     text = _BRACED_SET.sub(r"\\{\1\\}", text).translate(_UNICODE_TABLE).replace(r"\\", r"\cr ")
     text = _RECURRING.sub(_fraction, text)
@@ -148,6 +148,12 @@ def tidy(latex: str) -> str:
     text = re.sub(r"(?<=\d)\s*\*\s*(?=[\d(\\])", r" \\cdot ", text)
     text = _FRENCH_INTERVAL.sub(_as_interval, _AND.sub(",", text))
     return _PLAIN_UNIT.sub("", _UNIT.sub("", text)).strip()
+
+
+def raised(text: str) -> str:
+    """Return the text with the small digits of Unicode as exponents, its fractions in digits."""
+    text = _SHARE.sub(lambda found: f" {SHARES[found[0]]}", text)
+    return _RAISED.sub(lambda found: re.sub(r"\{(.)\}", r"\1", f"^{{{found[0].translate(_SMALL)}}}"), text)
 
 
 def _as_interval(french: re.Match[str]) -> str:

@@ -30,7 +30,7 @@ class MatchGrader(AnswerKind):
     """
 
     name = "rule:match"
-    version = 5
+    version = 6
     reads_last_lines = False
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:
@@ -85,7 +85,7 @@ class YesNoGrader(AnswerKind):
     """Yes or no, in several languages."""
 
     name = "rule:yes_no"
-    version = 2
+    version = 3
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:  # noqa: ARG002
         """Return the word that a passage is."""

@@ -12,12 +12,13 @@ from shaberi_dagster.judges.rules.latex import (
     conflicting,
     equation,
     nearly_same,
+    raised,
     same_angle,
     same_decimal,
     same_share,
     tidy,
 )
-from shaberi_dagster.judges.rules.numbers import parse_exact, words_as_digits
+from shaberi_dagster.judges.rules.numbers import parse_exact, shown, words_as_digits
 from shaberi_dagster.judges.rules.numerals import in_digits
 from shaberi_dagster.judges.rules.numeric import is_unit
 from shaberi_dagster.judges.rules.patterns import patterns
@@ -30,30 +31,37 @@ _UNIT_AFTER = re.compile(
     rf"\s*((?:(?:square|cubic|sq|cu)\.? )?(?:{'|'.join(map(re.escape, sorted(UNITS, key=len, reverse=True)))})"
     r"(?:\^?[23]|[²³])?)(?!\w)"
 )
+_GLUED_UNIT = re.compile(r"(-?\d[\d.,/]*)((?:cm|mm|km|m|kg|g)(?:\^[23])?)")
 _FUNCTIONS = frozenset(
-    re.findall(r"\w+", "sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf gcd lcm")
+    re.findall(
+        r"\w+",
+        "dx dy dt du dr sin cos tan cot sec csc arcsin arccos arctan log ln exp sqrt pi and or infinity inf gcd lcm",
+    )
 )
 _SEVERAL = 2
 _SHORTEST_RELATION = 4
 _MOST_WORDS = 3
-_WORK = 5
 
 
 class MathGrader(AnswerKind):
     """A mathematical answer as a whole; of a chain of equations the last side. Compared by meaning."""
 
     name = "rule:math"
-    version = 5
-    most_passed = 6
+    version = 6
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:
         """Return the one expression, or the list of them, that a passage is, with at most a unit."""
+        number = None if re.search(r"\d", passage) else parse_exact(words_as_digits(passage))
+        if number is not None and passage.lower() not in item.text.lower():
+            return shown(number)
         said = self._read(passage)
-        return None if said is None or _names_nothing(said, item) else said
+        either = said is not None and _PATTERNS.either.search(said) and not _PATTERNS.asks_several.search(item.text)
+        return None if said is None or either or _names_nothing(said, item) else said
 
     @staticmethod
     def _read(passage: str) -> str | None:
-        passage = _PATTERNS.currency.sub("", passage)
+        passage = _PATTERNS.currency.sub("", raised(passage))
+        passage = _PATTERNS.between.sub(r", ", passage)
         passage = in_digits(_PATTERNS.numbering.sub("", passage)).lstrip(" *_\"'「」").rstrip(" *_\"'「」.。,;:")
         listed, at = [], 0
         while span := _PATTERNS.delimited.match(passage, at):
@@ -63,7 +71,7 @@ class MathGrader(AnswerKind):
         if not listed:
             return _expression(passage)
         sides = [_answer_side(expression) for expression in listed]
-        rest = passage[at:].strip(" .。,;")
+        rest = _PATTERNS.unit_layout.sub("", passage[at:]).strip(" .。,;")
         if not all(is_expression(side) for side in sides):
             return None
         if unit := _UNIT_AFTER.fullmatch(" " + rest):
@@ -111,20 +119,10 @@ class MathGrader(AnswerKind):
             is not None
         )
 
-    def result(self, sentence: str, above: str, item: GradedQuestion) -> str | None:
-        """Return the last side of the last equation, if a work of several stands above it."""
-        spans = [span for span in _PATTERNS.delimited.finditer(sentence) if "=" in span[0]]
-        if len(spans) != 1 or (above + sentence).count("=") < _WORK:
-            return None
-        if _PATTERNS.states_more.search(_PATTERNS.delimited.sub("", sentence[spans[0].end() :])):
-            return None
-        said = self._read(spans[0][0])
-        if said is None or not self.is_final(said, item):
-            return None
-        return said if self.is_new(said, item) or self.computed(said, above, item) else None
-
     def is_complete(self, said: str, work: str, item: GradedQuestion) -> bool:
         """Return whether the last equation may be of what is asked for, and its result is one that is computed."""
+        if _PATTERNS.unfinished.search(said):
+            return False
         line = work.rstrip().rpartition("\n")[2]
         spans = list(_PATTERNS.delimited.finditer(line))
         if not spans or "=" not in spans[-1][0]:
@@ -132,7 +130,9 @@ class MathGrader(AnswerKind):
         content = _last_row(next(group for group in spans[-1].groups() if group is not None))
         left = _PATTERNS.comparison.split(_PATTERNS.equals.split(_PATTERNS.arrow.split(content)[-1])[0])[0]
         left = _PATTERNS.said_within.sub("", left).strip(" *_-:&$")
-        return _may_be_asked(left, item) and not _PATTERNS.unfinished.search(said)
+        named = stems(_without_maths(line)) & stems(asked_clause(item.text))
+        is_computed = not _PATTERNS.symbol.search(_PATTERNS.command.sub(" ", left))
+        return bool(named and is_computed) or _may_be_asked(left, said, item)
 
     def repeated(self, said: str, rest: str, item: GradedQuestion) -> bool:
         """Return whether the rest has the same expression as a result."""
@@ -185,6 +185,8 @@ def is_expression(text: str) -> bool:
 def _expression(passage: str) -> str | None:
     """Return an expression without delimiters, with at most a unit; in words if it is a number."""
     for text in (passage, words_as_digits(passage)):
+        if glued := _GLUED_UNIT.fullmatch(text):
+            return rf"{glued[1]}\text{{ {glued[2]}}}"
         if is_expression(text):
             side = _answer_side(text)
             return side if is_expression(side) else None
@@ -219,21 +221,27 @@ def _is_asked(sentence: str, item: GradedQuestion, *, strict: bool) -> bool:
     return bool(_PATTERNS.quantity.fullmatch(left)) or (left.startswith("(") and "," in left)
 
 
-def _may_be_asked(left: str, item: GradedQuestion) -> bool:
-    """Return whether the left side of an equation may be what is asked for: it is, or the question has no such name."""
-    clause = asked_clause(item.text)
-    if not _PATTERNS.symbol.search(_PATTERNS.text.sub("", left)):
-        return True
+def _may_be_asked(left: str, said: str, item: GradedQuestion) -> bool:
+    """Return whether the left side of an equation is what is asked for, or names a value that the question does not."""
     if _PATTERNS.symbol.fullmatch(left):
         named = stems(" ".join(re.findall(rf"\${re.escape(left)}\$ (\w+)", item.text)))
         symbols = set(_PATTERNS.symbol.findall(item.text)) - {"a"}
-        is_given = left in symbols and len(symbols) > 1
+        is_given, clause = left in symbols and len(symbols) > 1, asked_clause(item.text)
         return not is_given or _PATTERNS.asked_symbol.findall(clause)[-1:] == [left] or bool(named & stems(clause))
-    if _spelled(left) in _spelled(clause):
+    spans = (next(filter(None, span.groups())) for span in _PATTERNS.delimited.finditer(item.text))
+    if _spelled(left) in {_spelled(span.strip(" .,?")) for span in spans}:
         return True
-    if _PATTERNS.name.fullmatch(squeezed(left)):
-        return left[0] not in _PATTERNS.symbol.findall(item.text)
-    return not re.match(r"\d", left)
+    is_value = not _PATTERNS.symbol.search(_PATTERNS.text.sub("", _PATTERNS.command.sub(" ", said)))
+    name = _PATTERNS.text.sub("", left)
+    if not _PATTERNS.symbol.search(name) and not re.search(r"\d", name):
+        return is_value
+    if not _PATTERNS.delimited.search(item.text) and _spelled(left) in _spelled(item.text):
+        return True
+    return (
+        is_value
+        and bool(_PATTERNS.name.fullmatch(squeezed(left)))
+        and left[0] not in _PATTERNS.symbol.findall(item.text)
+    )
 
 
 def _is_new(said: str, item: GradedQuestion) -> bool:
@@ -282,6 +290,7 @@ def _answer_side(content: str) -> str:
     """Return the last side of a chain of equations; a relation, like `x + y = 0`, as a whole."""
     is_matrix = "matrix" in content or "array" in content
     content = _PATTERNS.environment.sub(" ", content).strip() if is_matrix else _last_row(content.strip())
+    content = _PATTERNS.exception.sub("", _PATTERNS.set_builder.sub(r"\1", content))
     content = _PATTERNS.said_within.sub("", _PATTERNS.about.split(_PATTERNS.arrow.split(content)[-1])[0].strip())
     if "\\begin" in content:
         return content.rpartition("=")[2].strip() if "=" in content else content

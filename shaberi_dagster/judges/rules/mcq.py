@@ -5,8 +5,8 @@ import re
 from shaberi_dagster.judges.rules.base import LETTERS, GradedQuestion
 from shaberi_dagster.judges.rules.commitments import AnswerKind
 from shaberi_dagster.judges.rules.numbers import parse_number
-from shaberi_dagster.judges.rules.patterns import patterns
-from shaberi_dagster.judges.rules.words import repeats
+from shaberi_dagster.judges.rules.patterns import patterns, vocabulary
+from shaberi_dagster.judges.rules.words import repeats, stems
 
 _PATTERNS = patterns("mcq")
 
@@ -14,21 +14,25 @@ _MOST_OPTIONS = 13
 """As many letters are possible where the options are not known: TruthfulQA has up to 13."""
 
 _ARTICLES = ("the", "a", "an")
+_OTHER_LETTERS = "アイウエオ①②③④⑤"
+_CHOOSING, _NAMING = vocabulary("choosing"), vocabulary("naming")
 
 
 class ChoiceGrader(AnswerKind):
     """A letter that was offered, alone or with its option's text; or the text of one option."""
 
     name = "rule:mcq"
-    version = 5
+    version = 6
+    chooses = True
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:
         """Return the letter that a passage is, with at most its option; or of the option that it quotes."""
         options = offered(item)
         passage = _PATTERNS.latex.sub("", passage).strip(" .。*_")
+        passage = _PATTERNS.other_letter.sub(lambda sign: LETTERS[_OTHER_LETTERS.index(sign[0]) % 5], passage)
         if numbered := _PATTERNS.numbered.fullmatch(passage):
             index = int(numbered[1] or numbered[3]) - 1
-            rest = (numbered["rest"] or numbered["last"] or "").strip(" ().:。（）")
+            rest = (numbered["rest"] or numbered["last"] or "").removesuffix("です").strip(" ().:。（）")
             if not 0 <= index < len(options) or _by_text(passage, options):
                 return None
             return LETTERS[index] if rest in ("", LETTERS[index], options[LETTERS[index]]) else None
@@ -40,32 +44,43 @@ class ChoiceGrader(AnswerKind):
     def mentions(self, passage: str, item: GradedQuestion) -> bool:
         """Return whether a letter or an option's text stands in a passage."""
         options, passage = offered(item), _PATTERNS.latex.sub("", passage)
-        if re.search(r"(?:option|choice|選択肢) ?\d|\d番", passage, re.IGNORECASE) or re.fullmatch(
+        if re.search(r"(?:option|choice|選択肢) ?\d|\d番|[①-⑤]", passage, re.IGNORECASE) or re.fullmatch(
             r"\W*[a-m]\W*", passage
         ):
             return True
-        standing = {(found[1] or found[2]).upper() for found in _PATTERNS.standing.finditer(passage)}
-        return bool(standing & options.keys()) or any(
+        return bool(_standing(passage) & options.keys()) or any(
             _within(_words(text), _words(passage)) for text in options.values() if _words(text).strip()
         )
 
     def restated(self, sentence: str, item: GradedQuestion) -> str | None:
-        """Return the one option of a sentence whose other words are the question's."""
-        options = {letter: _words(text) for letter, text in offered(item).items() if _words(text).strip()}
-        said = _words(sentence)
-        inside = {letter for letter, text in options.items() if _within(text, said)}
-        inside = {
-            letter
-            for letter in inside
-            if not any(_within(options[letter], options[other]) and letter != other for other in inside)
-        }
-        if len(inside) != 1 or {
-            (found[1] or found[2]).upper() for found in _PATTERNS.standing.finditer(sentence)
-        } - inside - {"A"}:
+        """Return the one option of a sentence whose other words are the question's, or choose it."""
+        named = _only_option(sentence, offered(item))
+        if named is None:
             return None
-        letter = inside.pop()
-        rest = said.replace(options[letter].strip(), " ")
-        return letter if repeats(rest, item.text) else None
+        if _PATTERNS.asks_wrong.search(item.text) and not (
+            _PATTERNS.denial.search(sentence) or _PATTERNS.answers.search(sentence)
+        ):
+            return None
+        letter, rest = named
+        unnamed = " ".join(word for word in _PATTERNS.rest_word.findall(rest) if word not in _NAMING)
+        text = _words(offered(item)[letter])
+        by_text = bool(text.strip()) and _within(text, _words(sentence))
+        by_text = by_text and (repeats(rest, item.text) or repeats(unnamed, item.text))
+        return letter if by_text else self.chosen(sentence, item)
+
+    def chosen(self, sentence: str, item: GradedQuestion) -> str | None:
+        """Return the one option of a sentence whose other words choose it, or are the question's or the option's."""
+        options, sentence = offered(item), _PATTERNS.instead.sub(_without_other, sentence)
+        named = None if _PATTERNS.denial.search(sentence) else _only_option(sentence, options)
+        if named is None or (_PATTERNS.asks_wrong.search(item.text) and not _PATTERNS.answers.search(sentence)):
+            return None
+        letter, rest = named
+        said = set(_PATTERNS.rest_word.findall(rest))
+        unknown = stems(" ".join(said - _CHOOSING - _NAMING))
+        if unknown - stems(item.text.partition("\n")[0]) - stems(options[letter]):
+            return None
+        outright = letter in _standing(sentence) and not unknown and bool(_PATTERNS.it_is.match(rest))
+        return letter if said & _CHOOSING or outright or _PATTERNS.superlative.search(sentence) else None
 
     def repeated(self, said: str, rest: str, item: GradedQuestion) -> bool:
         """Return whether nothing below chooses another option; the letter above it stands."""
@@ -86,6 +101,34 @@ def offered(item: GradedQuestion) -> dict[str, str]:
     return dict.fromkeys(LETTERS[:_MOST_OPTIONS], "")
 
 
+def _without_other(other: re.Match[str]) -> str:
+    """Return what stands for `A ではなく` and for `間違いありません`."""
+    return "です" if "間違" in other[0] else ""
+
+
+def _standing(text: str) -> set[str]:
+    """Return the letters that stand alone in a text; `A` only where it is no article."""
+    return {(found[1] or found[2]).upper() for found in _PATTERNS.standing.finditer(_PATTERNS.article.sub(" ", text))}
+
+
+def _only_option(sentence: str, options: dict[str, str]) -> tuple[str, str] | None:
+    """Return the one option that a sentence names, by its letter, its text or both, and the sentence's other words."""
+    texts = {letter: _words(text) for letter, text in options.items() if _words(text).strip()}
+    said = _words(_PATTERNS.latex.sub("", sentence))
+    inside = {letter for letter, text in texts.items() if _within(text, said)}
+    inside = {
+        letter
+        for letter in inside
+        if not any(_within(texts[letter], texts[other]) and letter != other for other in inside)
+    }
+    named = inside | _standing(sentence) - ({"I"} - options.keys())
+    if len(named) != 1 or not named <= options.keys():
+        return None
+    (letter,) = named
+    rest = said.replace(texts[letter].strip(), " ") if letter in inside else said
+    return letter, re.sub(rf"(?<![a-z]){letter.lower()}(?![a-z])", " ", rest) if letter in _standing(sentence) else rest
+
+
 def _by_letter(passage: str, options: dict[str, str], *, alone: bool) -> str | None:
     found = _PATTERNS.letter.fullmatch(passage.strip())
     if found is None or (letter := found["letter"].upper()) not in options:
@@ -95,7 +138,7 @@ def _by_letter(passage: str, options: dict[str, str], *, alone: bool) -> str | N
         return None
     if not rest.strip(" .。)"):
         return letter
-    if not _PATTERNS.after_letter.match(rest):
+    if not (found["closed"] or _PATTERNS.after_letter.match(rest)):
         return None
     said = _words(rest.removeprefix("の"))
     if option and said.strip() and (said == _words(option) or _words(option).startswith(said)):

@@ -28,14 +28,16 @@ class NumericGrader(AnswerKind):
     """One number with its unit; its value counts."""
 
     name = "rule:numeric"
-    version = 5
+    version = 6
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:
         """Return the number that a passage is, with at most a unit."""
         text = _plain(passage, item)
         sides = _PATTERNS.equals.split(text)
         if any(
-            _PATTERNS.alternatives.search(side) or len(_PATTERNS.label.findall(side)) > _MOST_WORDS
+            _PATTERNS.alternatives.search(side)
+            or len(_PATTERNS.label.findall(side)) > _MOST_WORDS
+            or side.count("(") != side.count(")")
             for side in sides[:-1]
         ):
             return None
@@ -63,6 +65,7 @@ class NumericGrader(AnswerKind):
         return (
             place == "concludes"
             or not equals
+            or (place == "whole_reply" and self.is_complete(after, sentence, item))
             or not re.search(r"\d", before)
             or bool(
                 stems(after) & (asked := stems(asked_clause(item.text)))
@@ -80,20 +83,6 @@ class NumericGrader(AnswerKind):
         return any(
             number.value == value and re.search(r"[=≈]\W*$", text[: number.start]) for number in numbers_in(text)
         )
-
-    def result(self, sentence: str, above: str, item: GradedQuestion) -> str | None:
-        """Return the number after the last sign of equality, with words but no other number after it."""
-        del above
-        text = _plain(sentence, item)
-        lead, equals, after = re.sub(r"\([^()=]*\)\W*$", "", text).rpartition("=")
-        numbers = numbers_in(after)
-        if not equals or len(numbers) != 1 or not _PATTERNS.leading.fullmatch(after[: numbers[0].start]):
-            return None
-        rest = after[numbers[0].end :]
-        if re.match(r"\s*[-+*/×÷^<>~]", rest) or _PATTERNS.unknown.search(lead):
-            return None
-        said = shown(numbers[0].value)
-        return said if _results(_plain(sentence, item)) else None
 
     def is_complete(self, said: str, work: str, item: GradedQuestion) -> bool:
         """Return whether a work uses all numbers of the question, and all its results but the last."""

@@ -20,7 +20,7 @@ _CODE = re.compile(
 _RAISED = re.compile(r"<(sup|sub)>([^<\n]{1,20})</\1>", re.IGNORECASE)
 _MATHS = re.compile(r"\$\$.+?\$\$|\\\[.+?\\\]|\\begin\{(\w+)\*?\}.+?\\end\{\1\*?\}", re.DOTALL)
 _MARKUP = (
-    (re.compile(r"<<[^<>\n]*>>|~~[^~\n]+~~|\[\d\](?!\()"), ""),
+    (re.compile(r"<<[^<>\n]*>>|~~[^~\n]+~~|\[\d\](?!\()|[\U0001F000-\U0001FAFF\uFE0F]"), ""),
     (re.compile(r"</?(?:b|strong|em|i|u|mark|p|div|span)>|<br ?/?>", re.IGNORECASE), ""),
     (re.compile(r"(?<![\w*])(?:\*\*|__)(?=\S)|(?<=[^\s*])(?:\*\*|__)(?![\w*])|`{1,3}(?:\w+(?=\n))?"), ""),
     (re.compile(r"(?<=[^\x00-\x7f])\*\*|\*\*(?=[^\x00-\x7f])"), ""),

@@ -18,7 +18,7 @@ RULES = {
 OPTIONS = {replies.MOONS: replies.PLANETS, replies.MOONS_JA: replies.PLANETS_JA}
 
 
-READ = {"rule:numeric": 47, "rule:math": 49, "rule:mcq": 50, "rule:match": 24}
+READ = {"rule:numeric": 47, "rule:math": 49, "rule:mcq": 49, "rule:match": 24}
 """How many replies of each rule are read at least; the others are left to a reader."""
 
 

@@ -12,6 +12,8 @@ from shaberi_dagster.plugins.discovery import Kind, PluginFile, read_yaml
 
 _FOLDER = Path("judges/rules/forms")
 _OWN = ("english", "japanese", "languages", "notation")
+_EASTERN = frozenset({"ja", "zh", "ko"})
+_EASTERN_SIGN = re.compile("[぀-ヿ一-鿿가-힣]")
 _NAMED_PART = re.compile(r"\{([a-z_]{2,})\}")
 
 
@@ -109,13 +111,18 @@ FORMS = Kind("form", "forms", ".yaml", {name: _FOLDER / f"{name}.yaml" for name 
 """The files of forms, the project's and those of plugin folders."""
 
 
-def forms_of(rule: str) -> Mapping[Role, tuple[Form, ...]]:
-    """Return the forms that a rule knows, by role.
+def forms_of(rule: str, reply: str) -> Mapping[Role, tuple[Form, ...]]:
+    """Return the forms that a rule knows and a reply can have, by role.
+
+    Args:
+        rule: The rule's name.
+        reply: Without a sign of an East Asian script it has no form of those languages alone.
 
     Raises:
         PluginError: A file of a plugin folder cannot be used.
     """
-    return _by_role(tuple(form for name in _names() for form in FORMS.use(name)), rule)
+    is_eastern = not reply.isascii() and _EASTERN_SIGN.search(reply) is not None
+    return _by_role(tuple(form for name in _names() for form in FORMS.use(name)), rule, is_eastern)
 
 
 def added_forms_sha256() -> list[str]:
@@ -129,6 +136,7 @@ def _names() -> Iterator[str]:
 
 
 @lru_cache(maxsize=64)
-def _by_role(forms: tuple[Form, ...], rule: str) -> Mapping[Role, tuple[Form, ...]]:
+def _by_role(forms: tuple[Form, ...], rule: str, is_eastern: bool) -> Mapping[Role, tuple[Form, ...]]:
     known = [form for form in forms if not form.rules or rule.removeprefix("rule:") in form.rules]
+    known = [form for form in known if is_eastern or not form.languages or set(form.languages) - _EASTERN]
     return {role: tuple(form for form in known if form.role is role) for role in Role}

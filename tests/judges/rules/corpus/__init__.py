@@ -15,19 +15,19 @@ from shaberi_dagster.judges.rules.registry import GRADERS
 
 FOLDER = Path(__file__).parent
 LEVELS = [
-    ("tuning", "numeric", 90, 0, 0),
-    ("tuning", "math", 51, 0, 0),
-    ("tuning", "mcq", 80, 0, 0),
+    ("tuning", "numeric", 87, 0, 0),
+    ("tuning", "math", 50, 0, 0),
+    ("tuning", "mcq", 81, 0, 0),
     ("tuning", "match", 16, 0, 0),
     ("tuning", "yes_no", 28, 0, 0),
     ("measuring", "numeric", 79, 1, 1),
-    ("measuring", "math", 53, 2, 3),
-    ("measuring", "mcq", 67, 0, 0),
+    ("measuring", "math", 53, 3, 1),
+    ("measuring", "mcq", 74, 1, 0),
     ("measuring", "match", 12, 0, 0),
     ("measuring", "yes_no", 21, 0, 0),
-    ("fresh", "numeric", 14, 0, 2),
+    ("fresh", "numeric", 14, 0, 1),
     ("fresh", "math", 13, 0, 0),
-    ("fresh", "mcq", 9, 0, 0),
+    ("fresh", "mcq", 11, 0, 0),
     ("fresh", "match", 1, 0, 0),
     ("fresh", "yes_no", 3, 0, 0),
 ]
