@@ -72,7 +72,7 @@ def test_each_called_model_has_its_prices_with_their_source_or_is_unknown(said: 
         ("o3", 10.0, None),
         ("o3", 2.0, "2025-06-10T00:00:00+00:00"),
     ]
-    assert {row["source"] for row in document["prices"]} == {f"genai-prices {genai_prices.__version__}"}
+    assert {row["source"] for row in document["prices"]} == {_LISTED}
     assert [row["model"] for row in document["unknown"]] == ["evil\x1b[2J[red]", "local"]
     assert document["table_is_current"] is False
 
@@ -108,7 +108,7 @@ def test_the_table_for_people_steers_no_terminal_and_says_what_to_do(said: Said)
     assert "\x1b" not in out
     lines = [line.split() for line in out.splitlines()]
     assert ["local", _LOCAL, "2025-01-01", "0.25", "0.25", "1", "own.yaml"] in [line[:7] for line in lines]
-    assert ["o3", _OPENAI, "2025-06-10", "10", "0.5", "40", "genai-prices", genai_prices.__version__] in lines
+    assert ["o3", _OPENAI, "2025-06-10", "10", "0.5", "40", *_LISTED.split()] in lines
     assert "unknown: evil␛[2J[red] at http://localhost:8000/v1" in out
     assert "--refresh" in out
     assert "--refresh" not in said("- {model: local, input: 0.25, output: 1}", as_json=False, refresh=True)
