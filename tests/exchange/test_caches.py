@@ -18,13 +18,19 @@ from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.stored import load_run
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.identity import sha256_text
-from tests.example_runs import ask, materialized, stored_run
+from tests.example_runs import ask, materialized, stored_run, without_results
 from tests.exchange.caches import MODEL, TIMEOUT, baseline, ensemble, failed, response, result, write
 
 pytestmark = pytest.mark.integration
 
 _MADE = ("consensus", "judgements", "pass_outputs", "scores", "metrics")
 ENSEMBLE_RUN, BASELINE_RUN = "google%3Asmall@@legacy-2x-t0.7", "google%3Asmall@@legacy-baseline"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def results_left_out():
+    with without_results():
+        yield
 
 
 @pytest.fixture
