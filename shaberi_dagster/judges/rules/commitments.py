@@ -524,7 +524,11 @@ class _Reading:
             return None
         explained = any(form.compiled.match(rest.lstrip(_FILLING)) for form in self._forms[Role.ASIDE])
         explained = explained or (self._text[end : end + 1] != "\n" and self._kind.is_new(said, self._item))
-        if explained or not self._kind.mentions(rest, self._item) or self._kind.repeated(said, rest, self._item):
+        if (
+            explained
+            or not self._kind.mentions(rest, self._item)
+            or (self._kind.is_new(said, self._item) and self._kind.repeated(said, rest, self._item))
+        ):
             return _Found(said, "first_line", start, end)
         return None
 

@@ -91,7 +91,7 @@ class MathGrader(AnswerKind):
         if _PATTERNS.comparison.search(said) and not _PATTERNS.asks_comparison.search(item.text):
             return False
         if _PATTERNS.numbers_compared.fullmatch(said) or re.fullmatch(
-            r"[a-zA-Z]|\\(?!pi|infty|emptyset|varnothing)[a-zA-Z]+", said
+            r"[a-zA-Z]|\\(?:begin|end)\{\w+\*?\}|\\(?!pi|infty|emptyset|varnothing)[a-zA-Z]+", said
         ):
             return False
         named = (

@@ -30,6 +30,9 @@ LEVELS = [
     ("fresh", "mcq", 11, 0, 0),
     ("fresh", "match", 1, 0, 0),
     ("fresh", "yes_no", 3, 0, 0),
+    ("blind", "numeric", 28, 1, 0),
+    ("blind", "math", 26, 0, 0),
+    ("blind", "mcq", 32, 0, 0),
 ]
 """File, rule, replies that are read rightly at least, and wrongly or out of nothing at most."""
 _BOXED = re.compile(r"\\boxed|\\fbox|^#### ", re.MULTILINE)
