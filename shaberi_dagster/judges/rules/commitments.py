@@ -377,7 +377,7 @@ class _Reading:
                     continue
                 computed = self._kind.computed(said, work, self._item)
                 most = MOST_SPARE * bold or _SPARE if computed else int(work.count("=") >= _WORKED)
-                is_drawn = bool(computed or spare)
+                is_drawn = bool(spare)
                 if (is_drawn or self._kind.is_new(said, self._item)) and self._is_named(
                     sentence, begin, place, spare=max(spare, most), is_drawn=is_drawn
                 ):

@@ -20,7 +20,7 @@ LEVELS = [
     ("tuning", "mcq", 81, 0, 0),
     ("tuning", "match", 16, 0, 0),
     ("tuning", "yes_no", 28, 0, 0),
-    ("measuring", "numeric", 79, 1, 1),
+    ("measuring", "numeric", 76, 1, 1),
     ("measuring", "math", 53, 3, 1),
     ("measuring", "mcq", 74, 1, 0),
     ("measuring", "match", 12, 0, 0),
@@ -30,9 +30,9 @@ LEVELS = [
     ("fresh", "mcq", 11, 0, 0),
     ("fresh", "match", 1, 0, 0),
     ("fresh", "yes_no", 3, 0, 0),
-    ("blind", "numeric", 28, 1, 0),
-    ("blind", "math", 26, 0, 0),
-    ("blind", "mcq", 32, 0, 0),
+    ("blind", "numeric", 56, 0, 0),
+    ("blind", "math", 51, 0, 0),
+    ("blind", "mcq", 59, 0, 0),
 ]
 """File, rule, replies that are read rightly at least, and wrongly or out of nothing at most."""
 _BOXED = re.compile(r"\\boxed|\\fbox|^#### ", re.MULTILINE)
