@@ -1,16 +1,17 @@
 -- Verdicts of rules by the form that licensed them, with the error of that form on replies that nobody tuned on.
 with measured(form, read, wrong, at_most) as (values
-    ('answer_colon', 8, 0, 0.312), ('answer_colon_within', 1, 0, 0.950), ('answer_is', 7, 0, 0.348), ('box', 17, 1, 0.250),
-    ('chinese', 5, 0, 0.451), ('chosen', 38, 0, 0.076), ('computed', 11, 0, 0.238), ('conclusion', 3, 0, 0.632),
-    ('drawn', 11, 1, 0.364), ('emphasised', 8, 0, 0.312), ('final_result', 5, 0, 0.451), ('first_line', 6, 0, 0.393),
-    ('ga_seikai', 2, 0, 0.776), ('gives', 1, 0, 0.950), ('hashes', 1, 0, 0.950), ('heading', 3, 0, 0.632),
-    ('it_is', 3, 0, 0.632), ('json_field', 5, 0, 0.451), ('kotae_heading', 2, 0, 0.776), ('kotae_wa', 20, 1, 0.216),
-    ('last_equation', 2, 0, 0.776), ('last_line', 21, 2, 0.271), ('leaves', 1, 0, 0.950), ('lone_label', 2, 0, 0.776),
-    ('lone_letter', 2, 0, 0.776), ('node', 2, 0, 0.776), ('other_answer_is', 8, 0, 0.312), ('other_therefore', 2, 1, 0.975),
-    ('restated', 2, 0, 0.776), ('richtig_ist', 1, 0, 0.950), ('sign', 4, 0, 0.527), ('solution_is', 2, 0, 0.776),
-    ('starts_with_letter', 5, 0, 0.451), ('starts_with_yes', 11, 0, 0.238), ('stated', 14, 0, 0.193),
-    ('statement_is_true', 1, 0, 0.950), ('tag', 3, 0, 0.632), ('therefore', 8, 1, 0.471), ('tick_before', 2, 0, 0.776),
-    ('value_is', 2, 0, 0.776), ('whole_reply', 31, 1, 0.144), ('yaml_field', 1, 0, 0.950), ('yotte', 2, 0, 0.776)
+    ('answer_colon', 8, 0, 0.312), ('answer_colon_within', 1, 0, 0.950), ('answer_is', 10, 0, 0.259), ('box', 25, 1, 0.176),
+    ('chinese', 5, 0, 0.451), ('chosen', 51, 0, 0.057), ('computed', 13, 0, 0.206), ('conclusion', 3, 0, 0.632),
+    ('drawn', 14, 2, 0.385), ('emphasised', 8, 0, 0.312), ('final_result', 6, 0, 0.393), ('first_line', 7, 0, 0.348),
+    ('ga_seikai', 3, 0, 0.632), ('gives', 1, 0, 0.950), ('hashes', 2, 0, 0.776), ('heading', 4, 0, 0.527),
+    ('it_is', 3, 0, 0.632), ('json_field', 7, 0, 0.348), ('korean', 1, 0, 0.950), ('kotae_heading', 2, 0, 0.776),
+    ('kotae_wa', 29, 1, 0.153), ('last_equation', 2, 0, 0.776), ('last_line', 24, 3, 0.292), ('leaves', 1, 0, 0.950),
+    ('lone_label', 3, 0, 0.632), ('lone_letter', 2, 0, 0.776), ('node', 2, 0, 0.776), ('other_answer_is', 12, 1, 0.339),
+    ('other_therefore', 3, 1, 0.865), ('restated', 2, 0, 0.776), ('richtig_ist', 1, 0, 0.950), ('sign', 5, 0, 0.451),
+    ('solution_is', 3, 0, 0.632), ('starts_with_letter', 5, 0, 0.451), ('starts_with_yes', 11, 0, 0.238),
+    ('stated', 18, 0, 0.153), ('statement_is_true', 1, 0, 0.950), ('tag', 4, 0, 0.527), ('therefore', 9, 1, 0.429),
+    ('tick_before', 2, 0, 0.776), ('value_is', 2, 0, 0.776), ('whole_reply', 32, 1, 0.140), ('yaml_field', 1, 0, 0.950),
+    ('yotte', 3, 0, 0.632)
 ), verdicts as (
     select
         run_id, split_part(judge, '+', 1) as judge, regexp_extract(judge_output, '^(\w+) \[\d+:\d+\]: ', 1) as form, score

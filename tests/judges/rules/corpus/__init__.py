@@ -33,6 +33,9 @@ LEVELS = [
     ("blind", "numeric", 56, 0, 0),
     ("blind", "math", 51, 0, 0),
     ("blind", "mcq", 59, 0, 0),
+    ("unseen", "numeric", 20, 0, 1),
+    ("unseen", "math", 18, 2, 0),
+    ("unseen", "mcq", 24, 0, 0),
 ]
 """File, rule, replies that are read rightly at least, and wrongly or out of nothing at most."""
 _BOXED = re.compile(r"\\boxed|\\fbox|^#### ", re.MULTILINE)
@@ -116,7 +119,7 @@ def outcome(case: Case) -> Outcome:
     return {True: Outcome.RIGHT, None: Outcome.ABSTAINED, False: Outcome.WRONG}[correct]
 
 
-def errors_by_form(files: Iterable[str] = ("measuring", "fresh")) -> dict[str, tuple[int, int]]:
+def errors_by_form(files: Iterable[str] = ("measuring", "fresh", "unseen")) -> dict[str, tuple[int, int]]:
     """Count, of replies that nobody tuned on, how many each form read, and how many of them wrongly or out of nothing."""
     read, wrong = Counter[str](), Counter[str]()
     for case in (case for file in files for case in cases(FOLDER / f"{file}.jsonl")):
