@@ -139,7 +139,7 @@ def prepare(request: AuditRequest, workspace: Workspace) -> Audits:
     """Draw the sample; nothing is written.
 
     Raises:
-        ConfigurationError: No auditor is named, or no rule has given a verdict that could be drawn.
+        ConfigurationError: No auditor is named, or no rule has given a verdict of which a number could be drawn.
     """
     if not request.judge_model or not (request.audit or request.share):
         raise ConfigurationError("an audit takes a number and a model: shaberi graders audit 200 --judge-model MODEL")
@@ -150,7 +150,7 @@ def prepare(request: AuditRequest, workspace: Workspace) -> Audits:
     auditor = JudgeSpec(model=request.judge_model, endpoint=endpoint, **judge_defaults(endpoint))
     runs = chosen_runs(workspace.lake, request.models or (), request.tags or (), request.sources or ())
     sample = drawn(request, runs["run_id"].to_list(), workspace)
-    if sample.is_empty():
+    if request.audit and sample.is_empty():
         raise ConfigurationError("no rule has given a verdict on these runs and benchmarks, so there is none to audit")
     return Audits(sample, auditor, workspace)
 

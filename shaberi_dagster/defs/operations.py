@@ -191,8 +191,11 @@ def audit(request: AuditRequest | None, options: CallOptions) -> None:
         return
     workspace = Installation(Settings.from_environment(), options=options)
     keys = named_pairs((request.judge_base_url, request.judge_api_key_variable))
-    with reporting_to(reporter_for(sys.stderr)), keys_named(keys):
-        prepare_audit(request, workspace)
+    reporter = reporter_for(sys.stderr)
+    with reporting_to(reporter), keys_named(keys):
+        if prepare_audit(request, workspace).sample.is_empty():
+            reporter.note("no rule has given a verdict on these runs, so there is none to audit")
+            return
         _run("audit", _config(request, options), workspace.settings)
 
 

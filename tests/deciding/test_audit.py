@@ -194,3 +194,11 @@ def test_a_share_of_one_run_is_drawn_from_each_benchmark(mock, workspace):
     assert set(sample["inclusion_probability"]) == {0.1}
     with pytest.raises(ConfigurationError, match="--judge-model names it"):
         AuditRequest.of_runs(0.1, [spec], ["gsm8k"])
+
+
+def test_a_share_of_runs_without_a_verdict_of_a_rule_is_none(mock, workspace):
+    mock.options.script = lambda body, _: "I would rather talk about the weather."
+    spec = graded(workspace, mock, {"gsm8k": 3})
+    judge = JudgeSpec(model=AUDITOR, endpoint=spec.endpoint, **judge_defaults(spec.endpoint))
+    request = AuditRequest.of_runs(0.5, [spec.model_copy(update={"judges": (judge,)})], ["gsm8k"])
+    assert prepare(request, workspace).sample.is_empty()
