@@ -197,7 +197,7 @@ def test_a_share_of_one_run_is_drawn_from_each_benchmark(mock, workspace):
 
 
 def test_a_share_of_runs_without_a_verdict_of_a_rule_is_none(mock, workspace):
-    mock.options.script = lambda body, _: "I would rather talk about the weather."
+    mock.options.script = lambda *_: "I would rather talk about the weather."
     spec = graded(workspace, mock, {"gsm8k": 3})
     judge = JudgeSpec(model=AUDITOR, endpoint=spec.endpoint, **judge_defaults(spec.endpoint))
     request = AuditRequest.of_runs(0.5, [spec.model_copy(update={"judges": (judge,)})], ["gsm8k"])
