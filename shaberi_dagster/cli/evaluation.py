@@ -3,15 +3,18 @@
 from shaberi_dagster import api
 from shaberi_dagster.cli import output, view_scores
 from shaberi_dagster.cli.output import say, tell
+from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.defs.running import Evaluation
 from shaberi_dagster.reports import sweep
 from shaberi_dagster.reports.plan import plan_result
 from shaberi_dagster.viewer.web.address import where_to_look
 
 
-def show_plan(evaluation: Evaluation, *, as_json: bool) -> None:
-    """Print what would be done, on stdout."""
+def show_plan(evaluation: Evaluation, audit: AuditRequest | None, *, as_json: bool) -> None:
+    """Print what would be done, on stdout, and say on stderr what an audit adds, which nobody can count before."""
     say(plan_result(evaluation.plan()), as_json=as_json)
+    if audit:
+        tell(audit.in_plan)
 
 
 def show_scores(evaluation: Evaluation, *, as_json: bool) -> None:

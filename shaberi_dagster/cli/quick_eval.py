@@ -94,10 +94,10 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
     if how.baseline is not None:  # that it is not there should be known before anything is paid for
         with catalog.open_catalog(made.workspace.settings.warehouse) as lake:
             verdicts.baseline_of(lake, how.baseline)
-    if how.dry_run:
-        evaluation.show_plan(made, as_json=how.as_json)
-        return FINE
     audit = made.audit_of(how.audit)
+    if how.dry_run:
+        evaluation.show_plan(made, audit, as_json=how.as_json)
+        return FINE
     status = made.run()
     operations.audit(audit, calls)
     verdict = _show(made, asked, status, how)

@@ -85,10 +85,10 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
     gc.freeze()
     gc.enable()
     made = make_evaluation(requests, calls, rejudge=how.rejudge, reprocess=how.reprocess, submit=how.submit)
-    if how.dry_run:
-        evaluation.show_plan(made, as_json=how.as_json)
-        return FINE
     audit = made.audit_of(how.audit)
+    if how.dry_run:
+        evaluation.show_plan(made, audit, as_json=how.as_json)
+        return FINE
     status = made.run()
     operations.audit(audit, calls)
     show = evaluation.show_sweep if how.sweep else evaluation.show_scores

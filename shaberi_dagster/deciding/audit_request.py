@@ -37,6 +37,11 @@ class AuditRequest(Frozen):
     judge_base_url: JudgeBaseUrl = None
     judge_api_key_variable: JudgeKeyVariable = None
 
+    @property
+    def in_plan(self) -> str:
+        """Sentence for a plan, which knows no verdicts of which a share could be drawn."""
+        return f"Not in the plan: the audit asks {self.judge_model} about {self.share:.1%} of the answers that rules decide."
+
     @classmethod
     def of_runs(cls, share: float | None, specs: Sequence[RunSpec], benchmarks: Sequence[str]) -> Self | None:
         """Return the audit of a share of what rules say of some runs, by the first of their judges; None without one.
