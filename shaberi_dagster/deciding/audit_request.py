@@ -40,7 +40,7 @@ class AuditRequest(Frozen):
     @property
     def in_plan(self) -> str:
         """Sentence for a plan, which knows no verdicts of which a share could be drawn."""
-        return f"Not in the plan: the audit asks {self.judge_model} about {self.share:.1%} of the answers that rules decide."
+        return f"Not in the plan: the audit asks {self.judge_model} about {self.share:.1%} of what rules decide."
 
     @classmethod
     def of_runs(cls, share: float | None, specs: Sequence[RunSpec], benchmarks: Sequence[str]) -> Self | None:
