@@ -40,8 +40,8 @@ with lazily(__name__):
     from xml import dom, sax as reader
     from json import tool
 assert not {"wave", "xml", "xml.sax", "json.tool"} & sys.modules.keys()
-import chunk
-assert "chunk" in sys.modules
+import colorsys
+assert "colorsys" in sys.modules
 assert sound.open and reader.parse and "xml.dom" not in sys.modules
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
