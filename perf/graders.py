@@ -95,8 +95,8 @@ TOOLS = {"lm-eval": _by_lm_eval, "math-verify": _by_math_verify}
 def _share(count: int, total: int) -> str:
     if not total:
         return "-"
-    low, high = corpus.exact_interval(count, total)
-    return f"{count / total:.1%} ({low:.1%}-{high:.1%})"
+    ends = corpus.exact_interval(count, total)
+    return f"{count / total:.1%} ({ends.lower:.1%}-{ends.upper:.1%})"
 
 
 def main() -> None:
@@ -127,7 +127,7 @@ def main() -> None:
         _real(chosen.real, tools)
     SAY("\nby form, of the replies that nobody tuned on (`sql/reports/graders.sql` has this table)")
     for form, (read, wrong) in corpus.errors_by_form().items():
-        SAY(f"    ('{form}', {read}, {wrong}, {corpus.exact_interval(wrong, read, 0.9)[1]:.3f}),")
+        SAY(f"    ('{form}', {read}, {wrong}, {corpus.exact_interval(wrong, read, 0.9).upper:.3f}),")
 
 
 def _real(folder: Path, tools: Iterable[str]) -> None:

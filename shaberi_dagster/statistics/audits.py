@@ -1,7 +1,4 @@
-"""Statistics of an audit: how often the verdicts of rules are wrong, and by how much that moves a score.
-
-Plain Python on purpose, as `intervals` is: it stands beside every score that a rule made.
-"""
+"""Statistics of an audit: how often the verdicts of rules are wrong, and by how much that moves a score."""
 
 import math
 from dataclasses import dataclass
@@ -36,7 +33,7 @@ class AuditSums:
 
     @property
     def interval(self) -> Interval:
-        """Of the share of wrong verdicts: what is unsettled counts for its upper end, and not for its lower one."""
+        """Interval of the share of wrong verdicts; what is unsettled counts for its upper end alone."""
         wrong = self.false_rights + self.false_wrongs
         return Interval(self._exact(wrong - self.unsettled).lower, self._exact(wrong).upper)
 

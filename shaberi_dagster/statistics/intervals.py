@@ -10,6 +10,11 @@ from functools import lru_cache
 from itertools import repeat
 from statistics import NormalDist, fmean
 
+from shaberi_dagster.util.lazy import lazily
+
+with lazily(__name__):  # a quarter of a second, which only exact intervals need
+    from scipy import special
+
 CONFIDENCE = 0.95
 _BISECTIONS = 60  # halvings of [-1, 1]: to the last bit
 _NEWTON_STEPS, _FRACTION_TERMS, _PRECISION = 50, 500, 1e-13
@@ -191,18 +196,9 @@ def exact_interval(successes: float, n: float, confidence: float = CONFIDENCE) -
         confidence: Between 0 and 1.
     """
     tail = (1 - confidence) / 2
-    lower = _beta_quantile(tail, successes, n - successes + 1) if successes > 0 else 0.0
-    upper = _beta_quantile(1 - tail, successes + 1, n - successes) if successes < n else 1.0
+    lower = float(special.betaincinv(successes, n - successes + 1, tail)) if successes > 0 else 0.0
+    upper = float(special.betaincinv(successes + 1, n - successes, 1 - tail)) if successes < n else 1.0
     return Interval(lower, upper)
-
-
-def _beta_quantile(probability: float, a: float, b: float) -> float:
-    """The quantile of a beta distribution, by bisection."""
-    low, high = 0.0, 1.0
-    for _ in repeat(None, _BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _incomplete_beta(middle, a, b) < probability else (low, middle)
-    return (low + high) / 2
 
 
 def paired_proportions_interval(

@@ -50,6 +50,6 @@ def test_the_report_of_graders_has_the_errors_that_the_corpus_shows():
     statement = (ROOT / "sql" / "reports" / "graders.sql").read_text(encoding="utf-8")
     stated = re.findall(r"\('(\w+)', (\d+), (\d+), ([\d.]+)\)", statement)
     assert stated == [
-        (form, str(read), str(wrong), f"{corpus.exact_interval(wrong, read, 0.9)[1]:.3f}")
+        (form, str(read), str(wrong), f"{corpus.exact_interval(wrong, read, 0.9).upper:.3f}")
         for form, (read, wrong) in corpus.errors_by_form().items()
     ]

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from scipy.stats import beta
-
 from shaberi_dagster.judges.rules.base import GradedQuestion
 from shaberi_dagster.judges.rules.registry import GRADERS
+from shaberi_dagster.statistics.intervals import exact_interval as exact_interval
 
 FOLDER = Path(__file__).parent
 LEVELS = [
@@ -128,11 +127,3 @@ def errors_by_form(files: Iterable[str] = ("measuring", "fresh", "unseen")) -> d
             read[form] += 1
             wrong[form] += found in (Outcome.WRONG, Outcome.INVENTED)
     return {form: (read[form], wrong[form]) for form in sorted(read)}
-
-
-def exact_interval(count: int, total: int, level: float = 0.95) -> tuple[float, float]:
-    """The interval of a share after Clopper and Pearson (1934)."""
-    tail = (1 - level) / 2
-    low = 0.0 if count == 0 else float(beta.ppf(tail, count, total - count + 1))
-    high = 1.0 if count == total else float(beta.ppf(1 - tail, count + 1, total - count))
-    return low, high
