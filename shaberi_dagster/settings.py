@@ -93,10 +93,11 @@ def warehouse_folder(environment: Mapping[str, str] = os.environ) -> Path:
     place = environment.get("SHABERI_WAREHOUSE") or "warehouse"
     if "://" not in place:
         return Path(place)
-    return _mirrors(environment) / place.rstrip("/").removeprefix("s3://").replace("/", "--")
+    return cache_folder(environment) / place.rstrip("/").removeprefix("s3://").replace("/", "--")
 
 
-def _mirrors(environment: Mapping[str, str]) -> Path:
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder of what can be fetched or made again: mirrors of lakes in a store, and the blank catalog."""
     return Path(environment.get("SHABERI_MIRRORS") or Path.home() / ".cache" / "shaberi").absolute()
 
 
@@ -168,7 +169,7 @@ class Settings:
         Raises:
             ConfigurationError: The warehouse is neither a folder nor on object storage.
         """
-        warehouse, mirrors = warehouse_folder(environment).absolute(), _mirrors(environment)
+        warehouse, mirrors = warehouse_folder(environment).absolute(), cache_folder(environment)
         beside = warehouse.parent
         if "://" in (place := environment.get("SHABERI_WAREHOUSE") or ""):
             _make_mirror(place, warehouse)

@@ -99,7 +99,8 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
         evaluation.show_plan(made, audit, as_json=how.as_json)
         return FINE
     status = made.run()
-    operations.audit(audit, calls)
+    if audit:
+        operations.audit(audit, calls)
     verdict = _show(made, asked, status, how)
     evaluation.say_where_to_look(made, "/ensemble", "run", made.spec.run_id)
     if status != "complete":

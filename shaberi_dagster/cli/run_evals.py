@@ -90,7 +90,8 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
         evaluation.show_plan(made, audit, as_json=how.as_json)
         return FINE
     status = made.run()
-    operations.audit(audit, calls)
+    if audit:
+        operations.audit(audit, calls)
     show = evaluation.show_sweep if how.sweep else evaluation.show_scores
     show(made, as_json=how.as_json)
     page = "/sweep" if how.sweep else "/model"

@@ -177,18 +177,16 @@ def link(request: LinkRequest, options: CallOptions) -> list[dict[str, Any]]:
     return read_link(link_id, workspace.lake)
 
 
-def audit(request: AuditRequest | None, options: CallOptions) -> None:
+def audit(request: AuditRequest, options: CallOptions) -> None:
     """Have verdicts of rules graded again by a model.
 
     Args:
-        request: How many, of what, by whom; None asks for none.
+        request: How many, of what, by whom.
         options: How calls are made.
 
     Raises:
         ConfigurationError: What is asked for cannot be audited.
     """
-    if request is None:
-        return
     workspace = Installation(Settings.from_environment(), options=options)
     keys = named_pairs((request.judge_base_url, request.judge_api_key_variable))
     reporter = reporter_for(sys.stderr)

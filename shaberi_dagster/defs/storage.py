@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage import event_log, runs
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
@@ -31,6 +33,21 @@ _SCRATCH = ".new-databases-"
 _STAMP = "alembic_version"
 _BOOKKEEPING = {_STAMP, "secondary_indexes"}
 """Tables that have rows as soon as a database is made."""
+
+
+_read_migrations = ScriptDirectory.from_config
+_migrations: dict[str | None, ScriptDirectory] = {}
+
+
+def _kept_migrations(config: Config) -> ScriptDirectory:
+    place = config.get_main_option("script_location")
+    if place not in _migrations:
+        _migrations[place] = _read_migrations(config)
+    return _migrations[place]
+
+
+# Dagster asks a dozen times for the newest migration, and alembic reads all sixty of them each time, in 30 ms.
+ScriptDirectory.from_config = _kept_migrations  # type: ignore[method-assign]
 
 
 def kept_open(instance: InstanceRef) -> InstanceRef:

@@ -107,8 +107,7 @@ class Kind(Mapping[str, T], Generic[T]):
         return [
             PluginFile(f"{self._prefix}{path.stem}", path, is_own=False)
             for folder in plugin_folders()
-            for path in sorted((folder / self.folder).glob(f"*{self._suffix}"))
-            if path.name[0] not in "._"
+            for path in _files_in(folder / self.folder, self._suffix)
         ]
 
     def use(self, name: str) -> T:
@@ -198,6 +197,15 @@ class Kind(Mapping[str, T], Generic[T]):
     def _check_name(self, file: PluginFile) -> None:
         if not file.is_own and (not _NAME.fullmatch(file.path.stem) or file.path.stem in _RESERVED):
             raise PluginError(file.path, None, f"{file.path.stem!r} cannot be the name of a {self.noun}")
+
+
+def _files_in(folder: Path, suffix: str) -> list[Path]:
+    """List the files of a folder that end so, by name; none where it is missing."""
+    try:
+        paths = sorted(folder.iterdir())  # `glob` takes five times as long, and names are looked up hundreds of times
+    except OSError:
+        return []
+    return [path for path in paths if path.name.endswith(suffix) and path.name[0] not in "._"]
 
 
 def _contested(files: Sequence[PluginFile]) -> PluginError:
@@ -386,7 +394,7 @@ def running(code: object, allowed: type[Exception] = ShaberiError) -> Iterator[N
 def added_names() -> dict[str, list[str]]:
     """The names of what plugin folders have that is named in commands, by the folder of its kind; nothing is read."""
     found = {
-        kind: [path.stem for folder in plugin_folders() for path in sorted((folder / kind).glob(f"*{suffix}"))]
+        kind: [path.stem for folder in plugin_folders() for path in _files_in(folder / kind, suffix)]
         for kind, suffix in _NAMED_IN_COMMANDS.items()
     }
     return {kind: names for kind, names in found.items() if names}

@@ -9,7 +9,7 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.lake.catalog import connect
-from shaberi_dagster.lake.connections import frame_of
+from shaberi_dagster.lake.connections import Streamed
 from shaberi_dagster.lake.schemas import ANSWERS, CONSENSUS, JUDGEMENTS, SCORES
 from shaberi_dagster.lake.store import conform
 from shaberi_dagster.passes.pipeline import Passes, pipeline_scores
@@ -82,11 +82,10 @@ def derive(
     """
     sql = (settings.sql / "stages" / f"{table}.sql").read_text(encoding="utf-8")
     for name, relation in relations.items():
-        connection.register(name, relation)
+        connection.register(name, Streamed(relation))
     run_ids = pl.concat([relation["run_id"] for relation in relations.values()])
     bound = {"first_run_id": run_ids.min(), "last_run_id": run_ids.max()}
-    # Not as a relation, which is bound once more before it is run: half as long again.
-    return frame_of(connection.execute(sql, bound)).with_columns(created_at=pl.lit(datetime.now(UTC)))
+    return pl.DataFrame(connection.sql(sql, params=bound)).with_columns(created_at=pl.lit(datetime.now(UTC)))
 
 
 def scales() -> pl.DataFrame:
