@@ -105,7 +105,15 @@ class SqliteEventLogStorage(event_log.SqliteEventLogStorage):
 
     def __init__(self, folder: str) -> None:
         self._engines: dict[str, sqlalchemy.Engine] = {}
+        self._known_partitions: set[tuple[str, str]] = set()
         super().__init__(folder)
+
+    def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
+        """Return whether a partition was added; one that was is not asked for again, as Dagster does for each event."""
+        asked = (partitions_def_name, partition_key)
+        if asked not in self._known_partitions and super().has_dynamic_partition(*asked):
+            self._known_partitions.add(asked)
+        return asked in self._known_partitions
 
     @contextmanager
     def _connect(self, shard: str) -> Iterator[sqlalchemy.Connection]:
