@@ -11,7 +11,7 @@ import polars as pl
 from shaberi_dagster.deciding.candidates import Pool
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import connect
-from shaberi_dagster.lake.connections import frame_of
+from shaberi_dagster.lake.connections import read_frame
 from shaberi_dagster.lake.schemas import DECISION_CALIBRATIONS
 from shaberi_dagster.lake.statements import statement
 from shaberi_dagster.lake.store import Lake
@@ -74,7 +74,7 @@ def past_scores(pool: Pool, lake: Lake) -> Past:
         lake: Where scores are.
     """
     with connect(lake) as catalog:
-        rows = frame_of(catalog.execute(statement("past_scores"), {"benchmarks": pool.names, "judges": pool.panel}))
+        rows = read_frame(catalog, statement("past_scores"), {"benchmarks": pool.names, "judges": pool.panel})
     models = rows["model"].unique().sort().to_list()
     scores = pool.matrix(rows, models)
     scored = ~np.isnan(scores)

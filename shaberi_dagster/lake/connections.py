@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -87,6 +87,14 @@ def errors_of_sql(source: str = "SQL") -> Iterator[None]:
         raise SqlError(error, source) from error
 
 
+def read_frame(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, object] | None = None
+) -> "pl.DataFrame":
+    """Read the result of a statement of our own as a frame, without PyArrow, whose import takes 0.15 s."""
+    # Not as a stream: while Polars reads one, an interrupt would be an error of Polars.
+    return pl.DataFrame(connection.sql(sql, params=dict(parameters or {})).materialize())
+
+
 def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
     """The result of a statement as a frame."""
     return pl.DataFrame(arrow_of(result))
@@ -94,7 +102,7 @@ def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
 
 @dataclass(frozen=True)
 class Streamed:
-    """A frame as DuckDB reads it without PyArrow, whose import takes 0.15 s.
+    """A frame that DuckDB reads without PyArrow, too.
 
     Attributes:
         frame: The rows.

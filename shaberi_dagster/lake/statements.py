@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.connections import errors_of_sql, frame_of
+from shaberi_dagster.lake.connections import errors_of_sql, read_frame
 from shaberi_dagster.settings import plugin_folders, project_folder
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def fetch_as(kind: type[R], catalog: duckdb.DuckDBPyConnection, name: str, **val
 
 def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> "pl.DataFrame":
     """Read the rows of a statement as a frame."""
-    return frame_of(run_statement(catalog, name, values))
+    with errors_of_sql(f"sql/reports/{name}.sql"):
+        return read_frame(catalog, statement(name), _with_nulls(name, values))
 
 
 def rows_of(result: duckdb.DuckDBPyConnection) -> tuple[list[str], list[dict[str, Any]]]:
@@ -119,7 +120,11 @@ def run_statement(
     It goes without `run_query`, which finds out of anybody's statement that it only reads: a quarter of the time.
     """
     with errors_of_sql(f"sql/reports/{name}.sql"):
-        return catalog.execute(statement(name), {**dict.fromkeys(parameters_of(name)), **values})
+        return catalog.execute(statement(name), _with_nulls(name, values))
+
+
+def _with_nulls(name: str, values: Mapping[str, object]) -> dict[str, object]:
+    return {**dict.fromkeys(parameters_of(name)), **values}
 
 
 @cache

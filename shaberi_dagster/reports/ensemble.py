@@ -18,8 +18,7 @@ import polars as pl
 from pydantic import AfterValidator, BaseModel, Field
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import run_query
-from shaberi_dagster.lake.connections import frame_of
+from shaberi_dagster.lake.connections import read_frame
 from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.audited import audit_sentence, read_audits
 from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
@@ -585,7 +584,7 @@ def read_strategy_scores(catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[s
 
 def _view(catalog: duckdb.DuckDBPyConnection, view: str, run_id: str, benchmarks: Sequence[str]) -> Rows:
     sql = f"from ensemble_{view} where run_id = $run_id and list_contains($benchmarks, benchmark) order by all"
-    return frame_of(run_query(catalog, sql, {"run_id": run_id, "benchmarks": list(benchmarks)})).to_dicts()
+    return read_frame(catalog, sql, {"run_id": run_id, "benchmarks": list(benchmarks)}).to_dicts()
 
 
 def _answers(catalog: duckdb.DuckDBPyConnection, **chosen: Any) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import polars as pl
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import connect
-from shaberi_dagster.lake.connections import frame_of
+from shaberi_dagster.lake.connections import read_frame
 from shaberi_dagster.lake.statements import statement
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.base import Pass
@@ -169,7 +169,7 @@ def fill_scores(workspace: Workspace) -> None:
         cells = connection.execute(statement("unfilled_scores")).fetchall()
         for benchmark, judge in cells:
             keys = {"benchmark": benchmark, "judge": judge}
-            lake.replace("scores", frame_of(connection.execute(statement("filled_scores"), keys)), keys)
+            lake.replace("scores", read_frame(connection, statement("filled_scores"), keys), keys)
     outside = lake.scan("scores", columns=["run_id", "out_of_scale"]).filter("out_of_scale").unique().collect()
     if imported := imported_among(outside["run_id"].to_list(), lake):
         reprocess_imported(Metrics.name, imported, list(ALL_BENCHMARKS), workspace)

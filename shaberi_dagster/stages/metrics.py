@@ -8,7 +8,7 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.lake.catalog import connect
-from shaberi_dagster.lake.connections import frame_of
+from shaberi_dagster.lake.connections import read_frame
 from shaberi_dagster.lake.statements import statement
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.passes.pipeline import BASELINE
@@ -71,8 +71,8 @@ def fill_question_scores(lake: Lake) -> None:
     known = {"run_ids": None, "scales": scales().select("benchmark", minimum=minimum).to_dicts()}
     with connect(lake, "scores", "metrics") as connection:
         for name in sorted(set(lake.read("metrics", columns=["benchmark"])["benchmark"])):
-            filled = connection.execute(statement("filled_metrics"), known | {"benchmark": name})
-            lake.replace("metrics", frame_of(filled), {"benchmark": name})
+            filled = read_frame(connection, statement("filled_metrics"), known | {"benchmark": name})
+            lake.replace("metrics", filled, {"benchmark": name})
 
 
 def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *, changed: bool = False) -> str:

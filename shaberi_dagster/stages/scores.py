@@ -9,7 +9,7 @@ import polars as pl
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.lake.catalog import connect
-from shaberi_dagster.lake.connections import Streamed
+from shaberi_dagster.lake.connections import Streamed, read_frame
 from shaberi_dagster.lake.schemas import ANSWERS, CONSENSUS, JUDGEMENTS, SCORES
 from shaberi_dagster.lake.store import conform
 from shaberi_dagster.passes.pipeline import Passes, pipeline_scores
@@ -85,7 +85,7 @@ def derive(
         connection.register(name, Streamed(relation))
     run_ids = pl.concat([relation["run_id"] for relation in relations.values()])
     bound = {"first_run_id": run_ids.min(), "last_run_id": run_ids.max()}
-    return pl.DataFrame(connection.sql(sql, params=bound)).with_columns(created_at=pl.lit(datetime.now(UTC)))
+    return read_frame(connection, sql, bound).with_columns(created_at=pl.lit(datetime.now(UTC)))
 
 
 def scales() -> pl.DataFrame:
