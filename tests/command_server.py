@@ -9,7 +9,6 @@ import gc
 import importlib
 import json
 import os
-import pickle
 import runpy
 import select
 import signal
@@ -17,7 +16,7 @@ import socket
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
@@ -113,8 +112,6 @@ def main() -> None:
     for module in _HEAVY:
         importlib.import_module(module)
     _open_an_instance()
-    _make_the_blank_catalog()
-    _read_parameters()
     gc.freeze()  # else each command would look through, and so copy, all that was imported here
     listening: list[socket.socket] = []
     while True:
@@ -152,37 +149,6 @@ def _open_an_instance() -> None:
         open_instance(Path(home)).dispose()
         close_databases()
     Materialization("", []).job.get_job_snapshot_id()
-
-
-def _in_a_fork(make: Callable[[], Any]) -> Any:
-    """Return what another process makes with DuckDB: a fork would lack the threads of the library."""
-    with tempfile.TemporaryFile() as file:
-        if (pid := os.fork()) == 0:
-            pickle.dump(make(), file)
-            file.flush()
-            os._exit(0)
-        os.waitpid(pid, 0)
-        file.seek(0)
-        return pickle.load(file)
-
-
-def _make_the_blank_catalog() -> None:
-    """The one that each catalog is made from."""
-    from shaberi_dagster.lake import catalog  # noqa: PLC0415
-
-    make, definitions = catalog._blank_catalog, catalog._definitions()
-    made = _in_a_fork(lambda: make(definitions))
-    catalog._blank_catalog = lambda wanted: made if wanted == definitions else make(wanted)  # type: ignore[assignment]
-
-
-def _read_parameters() -> None:
-    """Those of all statements of reports; to read the first one takes a database."""
-    from shaberi_dagster.lake import statements  # noqa: PLC0415
-
-    names = [file.stem for file in statements.project_folder("sql").glob("reports/*.sql")]
-    read: dict[str, Any] = _in_a_fork(lambda: {name: set(statements.parameters_of(name)) for name in names})
-    parameters_of = statements.parameters_of
-    statements.parameters_of = lambda name: read[name] if name in read else parameters_of(name)  # type: ignore[assignment]
 
 
 def _serve(connection: socket.socket, modules: dict[str, Any]) -> NoReturn:

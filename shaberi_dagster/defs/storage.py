@@ -47,7 +47,7 @@ def _kept_migrations(config: Config) -> ScriptDirectory:
 
 
 # Dagster asks a dozen times for the newest migration, and alembic reads all sixty of them each time, in 30 ms.
-ScriptDirectory.from_config = _kept_migrations  # type: ignore[method-assign]
+ScriptDirectory.from_config = staticmethod(_kept_migrations)  # type: ignore[method-assign]
 
 
 def kept_open(instance: InstanceRef) -> InstanceRef:

@@ -88,7 +88,7 @@ def errors_of_sql(source: str = "SQL") -> Iterator[None]:
 
 
 def read_frame(
-    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, object] | None = None
+    connection: duckdb.DuckDBPyConnection, sql: str | duckdb.Statement, parameters: Mapping[str, object] | None = None
 ) -> "pl.DataFrame":
     """Read the result of a statement of our own as a frame, without PyArrow, whose import takes 0.15 s."""
     # Not as a stream: while Polars reads one, an interrupt would be an error of Polars.

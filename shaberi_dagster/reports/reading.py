@@ -7,7 +7,7 @@ import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.connections import frame_of
-from shaberi_dagster.lake.statements import fetch, parameters_of, rows_of, run_statement
+from shaberi_dagster.lake.statements import fetch, parsed_statement, rows_of, run_statement
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.report import Document, Report, Row, Table
 from shaberi_dagster.reports.requests import BASELINE
@@ -69,7 +69,8 @@ def _selected(catalog: duckdb.DuckDBPyConnection, table: Table, selection: Any) 
     for name, kind in _NAMES.items():
         if chosen.get(name):
             check_known(kind.partition(" ")[0], chosen[name], known_names(catalog, kind))
-    return run_statement(catalog, table.sql, {name: chosen.get(name) or None for name in parameters_of(table.sql)})
+    names = parsed_statement(catalog, table.sql).named_parameters
+    return run_statement(catalog, table.sql, {name: chosen.get(name) or None for name in names})
 
 
 _NAMES = {"models": "model", "tags": "tag or base tag", "sources": "source", "judges": "judge"}
