@@ -17,6 +17,6 @@ from cost_at($price_date) as calls
 left join runs using (run_id)
 where ($run_id is null or run_id = $run_id)
   and ($model is null or runs.model = $model)
-  and ($tag is null or run_id in (from chosen_runs(null, [$tag], null)))
+  and ($tag is null or runs.run_tag = $tag or run_id in (from imported_runs([$tag], null)))
 group by all
 order by run_id, stage, benchmark, called_model;

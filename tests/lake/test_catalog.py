@@ -41,7 +41,7 @@ _MACROS = {
     "judge_prompt_of": "(select judge_prompt_of('j', null, source) as judge_prompt from runs)",
     "prompt_generation_of": "(select prompt_generation_of('j', source) as known from runs)",
     "evidence_of": "evidence_of('scores')",
-    "chosen_runs": "chosen_runs(null, ['legacy'], null)",
+    "imported_runs": "imported_runs(['legacy'], null)",
 }
 _ADDED = {"judgements": {"prompt_generation": "VARCHAR", "generation_certainty": "VARCHAR"}}
 """Columns of the views of tables that no table has."""

@@ -13,7 +13,7 @@ SNAPSHOT = Path(__file__).with_name("described.json")
 _CALLS = {
     "cost_at": "cost_at(null)",
     "evidence_of": "evidence_of('scores')",
-    "chosen_runs": "chosen_runs(null, null, null)",
+    "imported_runs": "imported_runs(null, null)",
     "judge_agreement_of": "judge_agreement_of('score_patterns')",
     "judge_prompt_of": "(select judge_prompt_of('j', null, 'tree') as judge_prompt)",
     "judge_leniency_of": "judge_leniency_of('score_patterns')",
