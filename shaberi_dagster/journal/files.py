@@ -159,6 +159,7 @@ class FileJournal(Journal):
 
     def remove(self) -> None:
         """Close it and delete it."""
+        self._room.unlink(missing_ok=True)  # first: without the journal nobody would look for it
         self.path.unlink(missing_ok=True)  # still locked, so nobody can have opened this very file
         self.close()
         _sync_folder(self.path.parent)

@@ -89,6 +89,7 @@ def test_a_signal_at_any_file_of_the_first_command_leaves_a_home_that_works(
         found += [
             f"{number.name} at creation {moment} ({_created(home)[moment - 1 : moment]}): {text}"
             for text in violations(home, fault, _ENDS[number], undisturbed.home, undisturbed.tables)
+            if len(_created(home)) >= moment  # a command may make a file or two less than another one
         ]
         shutil.rmtree(home.folder)
     assert found == []

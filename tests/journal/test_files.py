@@ -101,6 +101,25 @@ def test_what_was_appended_survives_kill_9(path):
         assert set(journal.calls) == {str(i) for i in range(50)}
 
 
+@pytest.mark.parametrize("steps", range(3))
+def test_however_far_a_removal_gets_the_next_one_leaves_nothing(path, monkeypatch, steps):
+    journal, unlink, left = opened(path), Path.unlink, iter(range(steps))
+
+    def stopped(file, **options):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        unlink(file, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            journal.remove()
+    os.close(journal._descriptor)  # as when the process ends
+    if path.exists():
+        opened(path).remove()
+    assert list(path.parent.iterdir()) == []
+
+
 def test_removing_a_file_that_another_is_about_to_lock_gives_the_other_a_file_of_its_own(path, monkeypatch):
     first, flock, left = opened(path), journal_files.fcntl.flock, []
 
