@@ -1,7 +1,6 @@
 """Imports that are put off until what they import is used, for modules that cost start-up time."""
 
 import builtins
-import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -13,27 +12,11 @@ _python: Any = builtins
 _one_at_a_time = Lock()
 
 
-@contextmanager
-def without_collecting() -> Iterator[None]:
-    """Look for no garbage within this context, in which modules are imported: they leave none, and all stays."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 class _LazyModule(ModuleType):
     """The module of a name, which is imported when one of its attributes is first asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        with without_collecting():
-            module = import_module(self.__name__)
-        return getattr(module, name)
+        return getattr(import_module(self.__name__), name)
 
 
 @contextmanager
