@@ -18,6 +18,8 @@ from shaberi_dagster.statistics.audits import AuditSums
 from shaberi_dagster.statistics.intervals import CONFIDENCE, Estimate, Interval
 
 _USUAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+ON_WRITTEN_REPLIES = 11, 351, 0.055
+"""Of verdicts on replies that nobody tuned on: the wrong ones, all, and the upper end of the exact interval."""
 _SUMS = ("weight", "heaviest", "false_rights", "false_wrongs", "unsettled")
 
 
@@ -51,6 +53,15 @@ def audit_sentence(row: Row) -> str:
     return (
         f"{row['benchmark']}: rule verdicts wrong: {sums.share_wrong:.1%}, at most {sums.interval.upper:.1%} "
         f"(audit of {row['n_audited']:,} by {', '.join(row['auditors'])}, {row['audited_on']}{unsettled})"
+    )
+
+
+def unaudited_sentence(benchmarks: Sequence[str]) -> str:
+    """Say how often rules were wrong elsewhere, where nothing is known of their verdicts in this lake."""
+    wrong, n_verdicts, at_most = ON_WRITTEN_REPLIES
+    return (
+        f"{', '.join(benchmarks)}: rule verdicts not audited; {wrong} of {n_verdicts} were wrong on replies that were "
+        f"written to measure rules, at most {at_most:.1%} (`shaberi graders`)"
     )
 
 

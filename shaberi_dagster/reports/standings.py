@@ -9,6 +9,8 @@ from typing import Any
 
 import duckdb
 
+from shaberi_dagster.benchmarks.registry import RULE
+from shaberi_dagster.reports.audited import unaudited_sentence
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.linked import across, widened
 from shaberi_dagster.reports.report import Row
@@ -143,8 +145,10 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
         for standing in standings
         if (link := standing.link)
     ]
-    audits = (row.audit for standing in standings for row in standing.rows if row.audit)
-    remarks += dict.fromkeys(f"{audit.sentence}; intervals allow for it." for audit in audits)
+    graded = [row for standing in standings for row in standing.rows if row.judge.startswith(RULE)]
+    remarks += dict.fromkeys(f"{row.audit.sentence}; intervals allow for it." for row in graded if row.audit)
+    if unknown := sorted({row.benchmark for row in graded} - {row.benchmark for row in graded if row.audit}):
+        remarks.append(f"{unaudited_sentence(unknown)}.")
     remarks += withheld[:_MOST_NAMES]
     if len(withheld) > _MOST_NAMES:
         remarks.append(f"No verdict on {len(withheld) - _MOST_NAMES} more lines either, for the same reason.")

@@ -29,12 +29,14 @@ def test_a_score_says_how_often_its_rule_is_wrong_and_its_interval_allows_for_it
     mock.options.script = answering(lambda number, benchmark: benchmark == "gsm8k" and number % 8 == 0)
     graded(workspace, mock, {"gsm8k": 80, "math500": 20})
     before = ranked(workspace)
-    assert not remarks_on(before.rankings[0].standings)
+    (of_both,) = remarks_on(before.rankings[0].standings)
+    assert of_both.startswith("gsm8k, math500: rule verdicts not audited; ")
 
     audited(workspace, mock, 80, benchmarks=["gsm8k"])
     after = ranked(workspace)
 
-    (sentence,) = remarks_on(after.rankings[0].standings)
+    sentence, of_the_other = remarks_on(after.rankings[0].standings)
+    assert of_the_other.startswith("math500: rule verdicts not audited; ")
     assert sentence.startswith("gsm8k: rule verdicts wrong: 12.5%, at most 21.8% (audit of 80 by auditor, 20")
     assert sentence.endswith("; 10 disagreements not settled); intervals allow for it.")
     estimates, now = ({row.benchmark: row.over_questions for row in report.rows} for report in (before, after))

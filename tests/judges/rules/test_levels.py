@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from shaberi_dagster.reports.audited import ON_WRITTEN_REPLIES
 from tests.judges.rules import corpus
 from tests.judges.rules.corpus import Outcome
 
@@ -44,6 +45,11 @@ def test_nothing_is_read_out_of_the_adversarial_replies_that_have_no_answer(requ
     outcomes = Counter(corpus.outcome(case) for case in corpus.cases(replies))
     assert (outcomes[Outcome.INVENTED], outcomes[Outcome.WRONG]) == (0, 0)
     assert outcomes[Outcome.RIGHT] >= 98
+
+
+def test_scores_without_an_audit_say_what_the_corpus_shows():
+    read, wrong = map(sum, zip(*corpus.errors_by_form().values(), strict=True))
+    assert (wrong, read, round(corpus.exact_interval(wrong, read).upper, 3)) == ON_WRITTEN_REPLIES
 
 
 def test_the_report_of_graders_has_the_errors_that_the_corpus_shows():
