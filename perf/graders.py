@@ -104,7 +104,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument(
         "--half",
-        choices=("tuning", "measuring", "fresh", "blind", "unseen"),
+        choices=("tuning", "measuring", "fresh", "blind", "unseen", "fourth"),
         help="only one file of the project's corpus",
     )
     options.add_argument("--real", type=Path, help="the folder with real replies")
@@ -114,7 +114,7 @@ def main() -> None:
     if chosen.beside:
         sys.path.append(str(chosen.beside))
         SAY(", ".join(f"{tool} {version(tool)}" for tool in tools))
-    halves = (chosen.half,) if chosen.half else ("tuning", "measuring", "fresh", "blind", "unseen")
+    halves = (chosen.half,) if chosen.half else ("tuning", "measuring", "fresh", "blind", "unseen", "fourth")
     files = {half: corpus.FOLDER / f"{half}.jsonl" for half in halves}
     if chosen.real:
         files["adversarial"] = chosen.real / "graders" / "replies.jsonl"

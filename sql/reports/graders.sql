@@ -1,17 +1,17 @@
 -- Verdicts of rules by the form that licensed them, with the error of that form on replies that nobody tuned on.
 with measured(form, read, wrong, at_most) as (values
-    ('answer_colon', 8, 0, 0.312), ('answer_colon_within', 1, 0, 0.950), ('answer_is', 10, 0, 0.259), ('box', 25, 1, 0.176),
-    ('chinese', 5, 0, 0.451), ('chosen', 51, 0, 0.057), ('computed', 13, 0, 0.206), ('conclusion', 3, 0, 0.632),
-    ('drawn', 14, 2, 0.385), ('emphasised', 8, 0, 0.312), ('final_result', 6, 0, 0.393), ('first_line', 7, 0, 0.348),
-    ('ga_seikai', 3, 0, 0.632), ('gives', 1, 0, 0.950), ('hashes', 2, 0, 0.776), ('heading', 4, 0, 0.527),
-    ('it_is', 3, 0, 0.632), ('json_field', 7, 0, 0.348), ('korean', 1, 0, 0.950), ('kotae_heading', 2, 0, 0.776),
-    ('kotae_wa', 29, 1, 0.153), ('last_equation', 2, 0, 0.776), ('last_line', 24, 3, 0.292), ('leaves', 1, 0, 0.950),
-    ('lone_label', 3, 0, 0.632), ('lone_letter', 2, 0, 0.776), ('node', 2, 0, 0.776), ('other_answer_is', 12, 1, 0.339),
-    ('other_therefore', 3, 1, 0.865), ('restated', 2, 0, 0.776), ('richtig_ist', 1, 0, 0.950), ('sign', 5, 0, 0.451),
-    ('solution_is', 3, 0, 0.632), ('starts_with_letter', 5, 0, 0.451), ('starts_with_yes', 11, 0, 0.238),
-    ('stated', 18, 0, 0.153), ('statement_is_true', 1, 0, 0.950), ('tag', 4, 0, 0.527), ('therefore', 9, 1, 0.429),
-    ('tick_before', 2, 0, 0.776), ('value_is', 2, 0, 0.776), ('whole_reply', 32, 1, 0.140), ('yaml_field', 1, 0, 0.950),
-    ('yotte', 3, 0, 0.632)
+    ('answer_bare', 1, 0, 0.950), ('answer_colon', 12, 0, 0.221), ('answer_colon_within', 1, 0, 0.950),
+    ('answer_is', 14, 0, 0.193), ('box', 35, 1, 0.129), ('chinese', 7, 0, 0.348), ('chosen', 67, 0, 0.044),
+    ('computed', 15, 0, 0.181), ('conclusion', 3, 0, 0.632), ('drawn', 19, 1, 0.226), ('emphasised', 8, 0, 0.312),
+    ('final_result', 10, 0, 0.259), ('first_line', 8, 0, 0.312), ('ga_seikai', 3, 0, 0.632), ('gives', 1, 0, 0.950),
+    ('hashes', 4, 0, 0.527), ('heading', 5, 0, 0.451), ('it_is', 3, 0, 0.632), ('json_field', 10, 0, 0.259),
+    ('korean', 1, 0, 0.950), ('kotae_heading', 5, 0, 0.451), ('kotae_wa', 36, 0, 0.080), ('last_equation', 2, 0, 0.776),
+    ('last_line', 29, 2, 0.202), ('leaves', 1, 0, 0.950), ('lone_label', 3, 0, 0.632), ('lone_letter', 2, 0, 0.776),
+    ('node', 3, 0, 0.632), ('other_answer_is', 15, 0, 0.181), ('other_therefore', 3, 1, 0.865), ('restated', 2, 0, 0.776),
+    ('richtig_ist', 2, 0, 0.776), ('sign', 5, 0, 0.451), ('solution_is', 4, 0, 0.527), ('starts_with_letter', 8, 0, 0.312),
+    ('starts_with_yes', 11, 0, 0.238), ('stated', 21, 0, 0.133), ('statement_is_true', 1, 0, 0.950), ('tag', 5, 0, 0.451),
+    ('therefore', 11, 1, 0.364), ('tick_before', 2, 0, 0.776), ('value_is', 2, 0, 0.776), ('whole_reply', 45, 1, 0.101),
+    ('yaml_field', 1, 0, 0.950), ('yotte', 3, 0, 0.632)
 ), verdicts as (
     select
         run_id, split_part(judge, '+', 1) as judge, regexp_extract(judge_output, '^(\w+) \[\d+:\d+\]: ', 1) as form, score

@@ -71,6 +71,10 @@ class AnswerKind(Grader):
     reads_last_lines: ClassVar[bool] = True
     chooses: ClassVar[bool] = False
 
+    def prepared(self, reply: ReadableReply, item: GradedQuestion) -> ReadableReply:  # noqa: ARG002
+        """Return a reply with its values in the spelling that `read` knows."""
+        return reply
+
     @abstractmethod
     def read(self, passage: str, item: GradedQuestion) -> str | None:
         """Return the answer that a passage is, which has nothing else in it; None if it has, or is none."""
@@ -139,7 +143,7 @@ class _Reading:
     def __init__(self, kind: AnswerKind, answer: str, item: GradedQuestion) -> None:
         self._kind, self._item, self._forms = kind, item, forms_of(kind.name, answer)
         self._bold = [found.span(1) for found in _PATTERNS.bold.finditer(answer)]
-        self._boxed = self._without_inventions(readable(answer))
+        self._boxed = self._without_inventions(kind.prepared(readable(answer), item))
         boxes = _boxes(self._boxed.text)
         self._reply = self._boxed.keep(_unboxed(boxes, len(self._boxed.text))) if boxes else self._boxed
         self._text = self._reply.text

@@ -60,6 +60,7 @@ _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿˣ]+")
 _SHARE = re.compile(f"[{''.join(SHARES)}]")
 _LOWERED = re.compile("[₀₁₂₃₄₅₆₇₈₉ₙ]+")
 _FUNCTION = re.compile(r"(?<![a-zA-Z\\])(log|ln|sin|cos|tan|exp|arcsin|arccos|arctan)(?=[\s_(\d{^])")
+_LOGARITHM_OVER = re.compile(r"\\(ln|log)\s*(\d+(?:\.\d+)?|[a-z])\s*/")
 _BRACED_SET = re.compile(r"^\s*\{([^{}]*,[^{}]*)\}\s*$")
 _UNICODE_TABLE = str.maketrans(_UNICODE)
 _DROPPED = re.compile(
@@ -71,7 +72,9 @@ _LATEX_THOUSANDS = re.compile(r"(?<=\d)(?:,\\!|\{,\})\s*(?=\d{3}(?!\d))")
 _AND = re.compile(
     r"\\(?:text|mbox|mathrm)\s*\{\s*,?\s*(?:and|or)\s*\}|\s+(?:and|or|et|ou|und|oder)\s+|\\(?:lor|vee)\b|、|または"
 )
-_UNIT = re.compile(r"(?<=[\d}) ])\s*\\(?:text|mbox|mathrm|textrm)\s*\{[^{}\d]*\^?[23]?\}(?:\s*\^\s*\{?\d\}?)?\s*$")
+_UNIT = re.compile(
+    r"(?:(?<=[\d}) ])|(?<=\\pi))\s*\\(?:text|mbox|mathrm|textrm)\s*\{[^{}\d]*\^?[23]?\}(?:\s*\^\s*\{?\d\}?)?\s*$"
+)
 _PLAIN_UNIT = re.compile(r"(?:(?<=[\d}])|(?<=\\pi))\s+(?!pi\b|sqrt\b)[A-Za-z]{2,}[A-Za-z .]*(?:\^\{?\d\}?)?\s*$")
 _TEXT = re.compile(r"\\(?:text|textbf|mbox|mathrm|mathbf|textit|boldsymbol|bf|rm)\s*\{([^{}]*)\}")
 _WORDS = re.compile(r"[^\W\d_][^\W\d_ '-]{2,}(?:[ '-][^\W\d_]+)*")
@@ -144,7 +147,7 @@ def tidy(latex: str) -> str:
         re.sub(r"√\s*(?:\(([^()]*)\)|(\w+))", r"\\sqrt{\1\2}", text),
     )
     text = re.sub(r"(?<![a-zA-Z\\])pi(?![a-zA-Z])", r"\\pi ", text)
-    text = _FUNCTION.sub(r"\\\1", text)
+    text = _LOGARITHM_OVER.sub(r"\\\1(\2)/", _FUNCTION.sub(r"\\\1", text))
     text = re.sub(r"(?<=\d)\s*\*\s*(?=[\d(\\])", r" \\cdot ", text)
     text = _FRENCH_INTERVAL.sub(_as_interval, _AND.sub(",", text))
     return _PLAIN_UNIT.sub("", _UNIT.sub("", text)).strip()
@@ -193,7 +196,7 @@ def _group_of_values(text: str) -> str | None:
     if text.startswith(r"\langle") and text.endswith(r"\rangle"):
         return _sequence(_split(text.removeprefix(r"\langle").removesuffix(r"\rangle"), ","))
     if text[:1] in tuple("([") and text[-1] in ")]" and _is_one_group(text):
-        inside = _split(text[1:-1], ",")
+        inside = _split(text[1:-1], ";" if ";" in text else ",")
         if len(inside) > 1:
             return _sequence(inside, text[0], text[-1])
     members = _split(text, ",")

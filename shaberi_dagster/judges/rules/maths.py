@@ -22,7 +22,7 @@ from shaberi_dagster.judges.rules.numbers import parse_exact, shown, words_as_di
 from shaberi_dagster.judges.rules.numerals import in_digits
 from shaberi_dagster.judges.rules.numeric import is_unit
 from shaberi_dagster.judges.rules.patterns import patterns
-from shaberi_dagster.judges.rules.text import squeezed
+from shaberi_dagster.judges.rules.text import ReadableReply, squeezed
 from shaberi_dagster.judges.rules.words import asked_clause, stems
 
 _PATTERNS = patterns("maths")
@@ -47,7 +47,12 @@ class MathGrader(AnswerKind):
     """A mathematical answer as a whole; of a chain of equations the last side. Compared by meaning."""
 
     name = "rule:math"
-    version = 6
+    version = 7
+
+    def prepared(self, reply: ReadableReply, item: GradedQuestion) -> ReadableReply:
+        """Return a reply in a language that writes decimals with a comma with points; `(0,8)` stays two numbers."""
+        has_commas = _PATTERNS.comma_language.search(f"{item.text}\n{reply.text}") is not None
+        return reply.replace(_PATTERNS.decimal_comma, r"\1.\2") if has_commas else reply
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:
         """Return the one expression, or the list of them, that a passage is, with at most a unit."""
@@ -148,8 +153,10 @@ class MathGrader(AnswerKind):
             return True
         if same_share(said, item.reference):
             return True if _PATTERNS.share.search(item.text) else None
-        kinds = {self.canonical(text).startswith("text:") for text in (said, item.reference)}
-        return None if len(kinds) > 1 or nearly_same(said, item.reference) else False
+        ours, theirs = (self.canonical(text) for text in (said, item.reference))
+        is_list = sorted((ours[:1], theirs[:1])) == ["(", "{"] and _members(ours) == _members(theirs)
+        is_text = ours.startswith("text:") != theirs.startswith("text:")
+        return None if is_list or is_text or nearly_same(said, item.reference) else False
 
     def same(self, first: str, second: str) -> bool:
         """Return whether two extractions mean the same."""
@@ -169,6 +176,8 @@ _LONGEST_REST = 40
 def is_expression(text: str) -> bool:
     """Return whether a text is one mathematical expression with at most a unit, or the name of something."""
     if not text or len(text) > MAX_CHARACTERS or not balanced(text) or _PATTERNS.cut.search(text):
+        return False
+    if len(re.findall(r"[()\[\]]", text)) % 2:
         return False
     if inner := re.fullmatch(r"\\text\w*\s*\{([^{}]*)\}", text):
         text = inner[1].strip()
@@ -308,6 +317,10 @@ def _answer_side(content: str) -> str:
     if any("," in side for side in sides[1:-1]) or re.search(r"\b(?:or|and)\b|\\text\{ ?(?:or|and)", content):
         return content
     return sides[-1].removesuffix("\\\\").strip(" ,;&").rstrip(" .,;")
+
+
+def _members(spelling: str) -> list[str]:
+    return sorted(spelling[1:-1].split(","))
 
 
 def _names_nothing(said: str, item: GradedQuestion) -> bool:

@@ -20,7 +20,7 @@ LEVELS = [
     ("tuning", "match", 16, 0, 0),
     ("tuning", "yes_no", 28, 0, 0),
     ("measuring", "numeric", 76, 1, 1),
-    ("measuring", "math", 53, 3, 1),
+    ("measuring", "math", 54, 1, 1),
     ("measuring", "mcq", 74, 1, 0),
     ("measuring", "match", 12, 0, 0),
     ("measuring", "yes_no", 21, 0, 0),
@@ -33,8 +33,11 @@ LEVELS = [
     ("blind", "math", 51, 0, 0),
     ("blind", "mcq", 59, 0, 0),
     ("unseen", "numeric", 20, 0, 1),
-    ("unseen", "math", 18, 2, 0),
+    ("unseen", "math", 20, 0, 0),
     ("unseen", "mcq", 24, 0, 0),
+    ("fourth", "numeric", 33, 0, 0),
+    ("fourth", "math", 28, 0, 0),
+    ("fourth", "mcq", 38, 0, 0),
 ]
 """File, rule, replies that are read rightly at least, and wrongly or out of nothing at most."""
 _BOXED = re.compile(r"\\boxed|\\fbox|^#### ", re.MULTILINE)
@@ -118,7 +121,7 @@ def outcome(case: Case) -> Outcome:
     return {True: Outcome.RIGHT, None: Outcome.ABSTAINED, False: Outcome.WRONG}[correct]
 
 
-def errors_by_form(files: Iterable[str] = ("measuring", "fresh", "unseen")) -> dict[str, tuple[int, int]]:
+def errors_by_form(files: Iterable[str] = ("measuring", "fresh", "unseen", "fourth")) -> dict[str, tuple[int, int]]:
     """Count, of replies that nobody tuned on, how many each form read, and how many of them wrongly or out of nothing."""
     read, wrong = Counter[str](), Counter[str]()
     for case in (case for file in files for case in cases(FOLDER / f"{file}.jsonl")):
