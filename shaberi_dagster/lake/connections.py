@@ -102,7 +102,7 @@ def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
 
 @dataclass(frozen=True)
 class Streamed:
-    """A frame that DuckDB reads without PyArrow, too.
+    """Rows of a frame as an Arrow C stream, which DuckDB reads without PyArrow.
 
     Attributes:
         frame: The rows.
