@@ -2,5 +2,10 @@
 
 import warnings
 
+from shaberi_dagster.util.lazy import fill_later
+
 # Partitioned checks are a preview, which is said once for each asset. Commands that start nothing load no Dagster.
 warnings.filterwarnings("ignore", message=r".* is currently in (beta|preview), and may have breaking changes")
+
+# What Dagster imports and a run does not need: other databases, and the daemon. A twentieth of a small run.
+fill_later("alembic.ddl", "dagster._daemon")

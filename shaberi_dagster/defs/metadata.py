@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import dagster as dg
@@ -23,6 +24,7 @@ _DECIMALS = 3
 _NOT_IN_RUN = "not one of this run's benchmarks"
 
 
+@cache
 def column_schema(table: str) -> dg.TableSchema:
     """The columns of a table with meaning, unit and source."""
     return dg.TableSchema(

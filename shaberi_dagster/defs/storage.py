@@ -3,49 +3,41 @@
 Dagster opens a file anew for each event, and who closes a file last writes all of it to the disk: some hundred times in
 a small run.
 
-Dagster also makes a file in its place, table by table. Here it is made aside and put there whole, so that a process
-that is killed meanwhile leaves nothing half made.
+Dagster also makes a file in its place, table by table. Here it is a copy of a blank one that appears whole, so that a
+process that is killed meanwhile leaves nothing half made. Blank ones are kept among the user's caches.
 """
 
+import os
 import shutil
 import sqlite3
 import tempfile
 import traceback
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy
 from dagster._core.instance.ref import InstanceRef
-from dagster._core.storage import event_log, runs, sql
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
+from dagster._core.storage import event_log, runs
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_NAME
+from dagster._core.storage.schedules import SqliteScheduleStorage
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS, create_db_conn_string
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
+from dagster.version import __version__ as dagster_version
 from sqlalchemy.pool import QueuePool
 
+from shaberi_dagster.lake.files import kept
 from shaberi_dagster.util.permissions import let_group_write
 
-_DATABASES = ("history/runs.db", "history/runs/index.db", "schedules/schedules.db")
+_EVENTS = "history/runs/index.db"
+_DATABASES = ("history/runs.db", _EVENTS, "schedules/schedules.db")
 _SCRATCH = ".new-databases-"
 _STAMP = "alembic_version"
 _BOOKKEEPING = {_STAMP, "secondary_indexes"}
 """Tables that have rows as soon as a database is made."""
-
-_alembic: Any = sql
-_read_migrations = _alembic.ScriptDirectory.from_config
-_migrations: dict[str, Any] = {}
-
-
-def _kept_migrations(config: Any) -> Any:
-    place = config.get_main_option("script_location")
-    if place not in _migrations:
-        _migrations[place] = _read_migrations(config)
-    return _migrations[place]
-
-
-# Dagster asks a dozen times for the newest migration, and alembic reads all sixty of them each time, in 30 ms.
-_alembic.ScriptDirectory.from_config = staticmethod(_kept_migrations)
 
 
 def kept_open(instance: InstanceRef) -> InstanceRef:
@@ -65,9 +57,13 @@ class OpenSqliteStorage(DagsterSqliteStorage):
 
     def __init__(self, base_dir: str, inst_data: Any = None) -> None:
         repairs = complete_databases(Path(base_dir))
-        super().__init__(base_dir, inst_data)
-        self._run_storage = SqliteRunStorage(self._run_storage._conn_string, repairs)  # noqa: SLF001
-        self._event_log_storage = SqliteEventLogStorage(self._event_log_storage._base_dir)  # noqa: SLF001
+        self.base_dir, self._inst_data = base_dir, inst_data
+        history = Path(base_dir, "history")
+        self._run_storage = SqliteRunStorage(create_db_conn_string(str(history), "runs"), repairs)
+        self._event_log_storage = SqliteEventLogStorage(str(history / "runs"))
+        schedules = Path(base_dir, "schedules")
+        self._schedule_storage = SqliteScheduleStorage(create_db_conn_string(str(schedules), "schedules"))
+        super(DagsterSqliteStorage, self).__init__()  # type: ignore[no-untyped-call]
 
     @classmethod
     def from_config_value(cls, inst_data: Any, config_value: Any) -> "OpenSqliteStorage":
@@ -104,7 +100,15 @@ class SqliteEventLogStorage(event_log.SqliteEventLogStorage):
     def __init__(self, folder: str) -> None:
         self._engines: dict[str, sqlalchemy.Engine] = {}
         self._known_partitions: set[tuple[str, str]] = set()
+        self._known_tables: set[str] = set()
         super().__init__(folder)
+
+    def has_table(self, table_name: str) -> bool:
+        """Return whether there is a table; Dagster looks for it at each event, here one that is there is known."""
+        if table_name not in self._known_tables:
+            with self.index_connection() as connection:
+                self._known_tables.update(sqlalchemy.inspect(connection).get_table_names())
+        return table_name in self._known_tables
 
     def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
         """Return whether a partition was added; one that was is not asked for again, as Dagster does for each event."""
@@ -118,9 +122,11 @@ class SqliteEventLogStorage(event_log.SqliteEventLogStorage):
         with self._db_lock:
             engine = self._engines.get(shard)
             if engine is None:
+                whole = shard == INDEX_SHARD_NAME or self._make_whole(Path(self.path_for_shard(shard)))
                 engine = _opened(self.conn_string_for_shard(shard))
                 try:
-                    self._initdb(engine)
+                    if not whole:
+                        self._initdb(engine)
                 except BaseException as error:
                     # Connections of an interrupted statement hold the file's lock, and stand in the traceback.
                     traceback.clear_frames(error.__traceback__)
@@ -129,6 +135,15 @@ class SqliteEventLogStorage(event_log.SqliteEventLogStorage):
                 self._engines[shard] = engine
             with engine.begin() as connection:
                 yield connection
+
+    def _make_whole(self, path: Path) -> bool:
+        """Make the file of a run, unless another process has begun it; return whether it is made."""
+        storage = Path(self._base_dir).parent.parent
+        # A link fails where there is a file already, and on disks that know no links.
+        with suppress(OSError), _made_aside(storage, _EVENTS) as made:
+            os.link(made, path)
+            return True
+        return False
 
     def dispose(self) -> None:
         """Close the files."""
@@ -170,13 +185,38 @@ def complete_databases(folder: Path) -> list[str]:
     if not wanted:
         return []
     repairs = []
-    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch:
-        DagsterSqliteStorage(scratch).dispose()
-        for name in wanted:
-            if (folder / name).exists():
-                repairs.append(_set_aside(folder / name))
-            _put_in_place(Path(scratch, name), folder / name)
+    for name in wanted:
+        path = folder / name
+        if path.exists():
+            repairs.append(_set_aside(path))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # What is left of another one's transactions must not be taken for its own.
+        for suffix in ("-wal", "-shm", "-journal"):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)
+        with _made_aside(folder, name) as made:
+            made.replace(path)
     return repairs
+
+
+@contextmanager
+def _made_aside(folder: Path, name: str) -> Iterator[Path]:
+    """A blank database in a folder of its own, to be moved into its place from there."""
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch:
+        made = Path(scratch, "whole")
+        made.write_bytes(_blank(name))
+        yield made
+
+
+def _blank(name: str) -> bytes:
+    """One of Dagster's databases as it is before the first run."""
+    return kept(f"blank-{Path(name).name}", dagster_version, lambda: _blank_databases()[name])
+
+
+@cache
+def _blank_databases() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as scratch:
+        DagsterSqliteStorage(scratch).dispose()
+        return {name: _content(Path(scratch, name)) for name in _DATABASES}
 
 
 def _is_whole(path: Path) -> bool:
@@ -214,13 +254,9 @@ def _set_aside(path: Path) -> str:
     return f"{path} was half made or damaged; what it holds is kept as {aside}, and it is made again"
 
 
-def _put_in_place(made: Path, path: Path) -> None:
-    """Let a database appear at once; what is left of another one's transactions is not taken for its own."""
+def _content(made: Path) -> bytes:
+    """All that is committed to a database, in one file, whoever still has it open."""
     whole = made.with_name("whole")
-    # A copy has all that is committed in one file, whoever still has the other open.
     with closing(sqlite3.connect(made)) as source, closing(sqlite3.connect(whole)) as target:
         source.backup(target)
-    for suffix in ("-wal", "-shm", "-journal"):
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    whole.replace(path)
+    return whole.read_bytes()

@@ -7,14 +7,13 @@ A client that opens it finds the tables beside it, wherever that is.
 """
 
 import errno
-import hashlib
 import json
 import os
 import re
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -25,14 +24,13 @@ import duckdb
 from shaberi_dagster.errors import ConfigurationError, SqlError
 from shaberi_dagster.lake.connections import attached, connected
 from shaberi_dagster.lake.damage import CATALOG_NAME, DamagedLakeError, damage_behind, log_damage
-from shaberi_dagster.lake.files import swap_in
+from shaberi_dagster.lake.files import kept
 from shaberi_dagster.lake.formats import check_format
 from shaberi_dagster.lake.log import LOG, Log
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.lake.views import column_meaning, columns_file, define_added_views, public_views, view_files
-from shaberi_dagster.settings import cache_folder
 from shaberi_dagster.util.lazy import lazily
 
 with lazily(__name__):  # delta-rs and polars cost start-up time
@@ -44,8 +42,6 @@ _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
 _READING_NODES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
 # Functions that run SQL which stands in a text.
 _RUNNING_TEXT = {"query", "json_execute_serialized_sql"}
-_BLANK, _HASH_BYTES = "blank-catalog", 32
-_NO_CACHE = (OSError, RuntimeError)  # the latter says that nobody knows the user's home
 _PARSED = '{"error":false,'
 _NODES, _FUNCTIONS = re.compile(r'"type":"(\w+_NODE)"'), re.compile(r'"function_name":"(\w+)"')
 # The folder is not there or somebody else's, or the disk is only to be read.
@@ -244,24 +240,12 @@ def _bring_up_to_date(file: Path, former: bytes, lake: "store.Lake") -> None:
 def _blank_catalog(definitions: str) -> bytes:
     """The file of a catalog of tables without rows, with the views and comments that all catalogs have.
 
-    Making it takes half a second, so the last one is kept among the user's caches, behind a hash that tells whether it
-    is whole and of today's definitions.
+    Making it takes half a second.
 
     Args:
         definitions: What it is made from, as it is now.
     """
-    with suppress(*_NO_CACHE):
-        kept = (cache_folder() / _BLANK).read_bytes()
-        if kept.startswith(_hash_of(definitions, kept[_HASH_BYTES:])):
-            return kept[_HASH_BYTES:]
-    made = _make_blank_catalog(definitions)
-    with suppress(*_NO_CACHE):
-        swap_in(cache_folder() / _BLANK, _hash_of(definitions, made) + made)
-    return made
-
-
-def _hash_of(definitions: str, content: bytes) -> bytes:
-    return hashlib.sha256(f"{duckdb.__version__} {definitions}".encode() + content).digest()
+    return kept("blank-catalog", f"{duckdb.__version__} {definitions}", lambda: _make_blank_catalog(definitions))
 
 
 def _make_blank_catalog(definitions: str) -> bytes:

@@ -1,6 +1,7 @@
 """The transaction log of a Delta table by its files alone: without delta-rs, a look takes less than a millisecond."""
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -50,8 +51,11 @@ def entry_path(table: Path, version: int) -> Path:
 
 def has_commits(table: Path) -> bool:
     """Return whether anything was committed to a table: an entry of a host that failed may be empty."""
-    log = table / LOG
-    return log.is_dir() and any(is_log_file(path.name) and path.stat().st_size for path in log.iterdir())
+    try:
+        with os.scandir(table / LOG) as files:
+            return any(is_log_file(file.name) and file.stat().st_size for file in files)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def is_log_file(name: str) -> bool:

@@ -59,9 +59,10 @@ class NewFile:
     def add(self, rows: "pa.Table") -> None:
         """Write one row group; columns of the partition are not in the file."""
         own = rows.select(self.writer.schema.names)
-        self.writer.write_table(own.cast(self.writer.schema))
+        # A cast loads PyArrow's functions of computing, in 35 ms.
+        self.writer.write_table(own if own.schema.equals(self.writer.schema) else own.cast(self.writer.schema))
         if "run_id" in own.column_names:
-            self.run_ids.update(own["run_id"].unique().to_pylist())
+            self.run_ids.update(own["run_id"].to_pylist())
 
     def discard(self, folder: Path) -> None:
         """Delete the file from that folder."""

@@ -1,15 +1,19 @@
 """Imports that are put off until what they import is used, for modules that cost start-up time."""
 
 import builtins
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from threading import Lock
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from threading import Lock, RLock
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 _python: Any = builtins
 _one_at_a_time = Lock()
+_filling = RLock()
 
 
 class _LazyModule(ModuleType):
@@ -69,3 +73,41 @@ def handed_out(variables: dict[str, Any]) -> Callable[[str], Any]:
         return getattr(import_module(module), attribute)
 
     return found
+
+
+class _UnfilledPackage(ModuleType):
+    """A package whose modules can be imported at once, and whose `__init__` runs when a name of it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        with _filling:
+            if isinstance(self, _UnfilledPackage):  # no other thread has filled it meanwhile
+                loader = None if name.startswith("__") else self.__dict__.pop("__loader__", None)
+                if loader is None:  # such a name fills nothing, nor does one that is asked for while it is filled
+                    raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+                loader.exec_module(self)
+                self.__loader__ = loader
+                self.__class__ = ModuleType  # type: ignore[assignment]
+        return getattr(self, name)
+
+
+def fill_later(*packages: str) -> None:
+    """Put off the `__init__` of packages that a library imports, although what we use of it needs none of their names.
+
+    For a library that imports all of itself: the classes of every answer that its server can give, say.
+
+    Args:
+        packages: Of each the parent comes before it, or is a package of the top that need not be imported yet.
+    """
+    for name in packages:
+        parent, _, child = name.rpartition(".")
+        above = sys.modules.get(parent)
+        parent_spec = above.__spec__ if above else find_spec(parent)
+        spec = parent_spec and PathFinder.find_spec(name, parent_spec.submodule_search_locations)
+        if name in sys.modules or not spec or not spec.loader:
+            continue
+        package = _UnfilledPackage(name)
+        package.__spec__, package.__loader__, package.__file__ = spec, spec.loader, spec.origin
+        package.__package__, package.__path__ = name, spec.submodule_search_locations or []
+        sys.modules[name] = package
+        if above:
+            setattr(above, child, package)

@@ -23,7 +23,7 @@ _WITHOUT_DAGSTER = """
 import sys
 from shaberi_dagster.cli.{command} import app
 code = app(sys.argv[1:], standalone_mode=False)
-assert not [name for name in sys.modules if name.partition(".")[0] in ("dagster", "sqlalchemy", "openai")]
+assert not {{"dagster", "sqlalchemy", "openai"}} & sys.modules.keys()
 sys.exit(code)
 """
 

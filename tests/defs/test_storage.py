@@ -1,5 +1,6 @@
 """Dagster's SQLite files, as commands keep them open."""
 
+import errno
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +15,7 @@ from dagster._core.storage.runs import SqliteRunStorage
 
 from shaberi_dagster.defs.doctor.examination import examine
 from shaberi_dagster.defs.execution import open_instance
-from shaberi_dagster.defs.storage import OpenSqliteStorage, kept_open
+from shaberi_dagster.defs.storage import OpenSqliteStorage, SqliteEventLogStorage, kept_open
 from shaberi_dagster.settings import Settings
 from tests.migrations import close_databases
 
@@ -56,6 +57,60 @@ def test_a_file_is_opened_once_for_all_events_and_waits_for_no_disk_at_each(inst
     assert isinstance(runs, SqliteRunStorage)
     with runs.connect() as connection:
         assert connection.execute(sqlalchemy.text("pragma synchronous")).scalar() == _NORMAL
+
+
+def test_a_table_is_looked_for_until_it_is_there(instance: dg.DagsterInstance, settings: Settings) -> None:
+    storage = instance.event_log_storage
+    assert isinstance(storage, SqliteEventLogStorage)
+    assert storage.has_table("asset_check_executions")
+    assert not storage.has_table("later")
+    with closing(sqlite3.connect(settings.dagster_home / _DATABASES[1])) as connection:
+        connection.execute("create table later (x)")
+    assert storage.has_table("later")
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_the_file_of_a_run_is_one_that_dagster_itself_would_make(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    def no_links(*_: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    if not has_links:
+        monkeypatch.setattr("os.link", no_links)
+    with open_instance(settings.dagster_home) as instance:
+        run = instance.add_run(dg.DagsterRun("job"))
+        instance.report_engine_event("begun", run)
+    close_databases()
+    with dg.DagsterInstance.from_config(str(settings.dagster_home)) as plain:
+        other = plain.add_run(dg.DagsterRun("job"))
+        plain.report_engine_event("begun", other)
+        assert [record.message for record in plain.all_logs(run.run_id)] == ["begun"]
+    tables = [
+        _made(settings.dagster_home / "history" / "runs" / f"{run_id}.db") for run_id in (run.run_id, other.run_id)
+    ]
+    assert tables[0] == tables[1]
+
+
+def _made(database: Path) -> set[tuple[object, ...]]:
+    """The tables of a database, and the version that it says it has."""
+    with closing(sqlite3.connect(database)) as connection:
+        return {
+            *connection.execute("select name, sql from sqlite_master"),
+            *connection.execute("select * from alembic_version"),
+        }
+
+
+def test_the_file_of_a_run_that_another_process_has_begun_stays(settings: Settings) -> None:
+    with open_instance(settings.dagster_home) as first:
+        run = first.add_run(dg.DagsterRun("job"))
+        first.report_engine_event("begun", run)
+        with dg.DagsterInstance.from_config(str(settings.dagster_home)) as plain:
+            plain.report_engine_event("by another", run)
+    close_databases()
+    with open_instance(settings.dagster_home) as again:
+        again.report_engine_event("again", run)
+        assert [record.message for record in again.all_logs(run.run_id)] == ["begun", "by another", "again"]
 
 
 def test_whoever_opens_the_same_files_sees_what_is_written_and_writes_too(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.util.lazy import handed_out, lazily
+from shaberi_dagster.util.lazy import fill_later, handed_out, lazily
 
 with lazily(__name__):
     import wave
@@ -70,7 +70,7 @@ def test_an_import_that_fails_within_the_context_leaves_imports_as_they_were() -
 def test_a_module_hands_out_what_it_has_put_off() -> None:
     code = """
 import sys
-from shaberi_dagster.util.lazy import handed_out, lazily
+from shaberi_dagster.util.lazy import fill_later, handed_out, lazily
 with lazily(__name__):
     from wave import Wave_read as Reader
 found = handed_out(globals())
@@ -80,3 +80,48 @@ assert found("Reader").__name__ == "Wave_read"
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
     with pytest.raises(AttributeError, match="module 'of_mine' has no attribute 'nothing'"):
         handed_out({"__name__": "of_mine"})("nothing")
+
+
+def _library(folder: Path, name: str) -> None:
+    """A library whose top imports all of itself, as slow as it is large."""
+    large = folder / name / "types" / "large"
+    large.mkdir(parents=True)
+    (folder / name / "__init__.py").write_text(
+        "from . import types\nfrom .types.small import value\n", encoding="utf-8"
+    )
+    (folder / name / "types" / "__init__.py").write_text(
+        "import time\nfrom . import large as large\nfrom .small import value as value\ntime.sleep(0.1)\n",
+        encoding="utf-8",
+    )
+    (folder / name / "types" / "small.py").write_text("value = 7\n", encoding="utf-8")
+    (large / "__init__.py").write_text("from .one import One as One\n", encoding="utf-8")
+    (large / "one.py").write_text("class One: pass\n", encoding="utf-8")
+
+
+def test_a_library_without_names_that_nobody_needs_has_them_as_soon_as_somebody_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _library(tmp_path, "all_of_itself")
+    monkeypatch.syspath_prepend(tmp_path)
+    fill_later("all_of_itself.types", "all_of_itself.types.large", "all_of_itself.nothing", "no_library.at_all")
+    library = import_module("all_of_itself")
+    assert library.value == 7
+    assert "all_of_itself.types.large.one" not in sys.modules
+    with pytest.raises(AttributeError, match=r"module 'all_of_itself\.types' has no attribute '__wrapped__'"):
+        _ = library.types.__wrapped__
+    with ThreadPoolExecutor(8) as threads:
+        (found,) = set(threads.map(lambda _: library.types.large.One, range(8)))
+    assert found is sys.modules["all_of_itself.types.large.one"].One
+    assert library.types.value == 7
+    with pytest.raises(AttributeError, match=r"module 'all_of_itself\.types' has no attribute 'nothing'"):
+        _ = library.types.nothing
+    assert import_module("all_of_itself.types.large") is library.types.large
+
+
+def test_a_library_that_was_imported_before_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _library(tmp_path, "imported_before")
+    monkeypatch.syspath_prepend(tmp_path)
+    types = import_module("imported_before.types")
+    fill_later("imported_before.types", "imported_before.types.large")
+    assert import_module("imported_before").types is types
+    assert types.large.One.__name__ == "One"
