@@ -4,6 +4,8 @@ BIN := .venv/bin
 MODEL ?= embedded/smollm2-135m
 # One more than there are cores: many tests wait for servers, browsers and one another.
 WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# Those of `make long` wait more than they compute.
+LONG_WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 3)
 # Tests write thousands of small files, for which memory is faster than a disk; they take 0.3 GB of it.
 SCRATCH := $(if $(shell df -k /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 2000000'),/dev/shm,$(or $(TMPDIR),/tmp))
 # The workers use the cores: threads of their own only wait for one another.
@@ -64,8 +66,8 @@ imports: setup ## the direction of imports
 pytest: setup ## the tests but those of make long (ARGS="-m unit" for some)
 	TMPDIR=$(SCRATCH) $(ALONE) $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m "not long" $(ARGS)
 
-long: setup ## the tests of browsers, clusters, processes that meet or are killed, long sessions; CI runs them, too
-	TMPDIR=$(SCRATCH) $(ALONE) $(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal -m long $(ARGS)
+long: setup ## the tests of browsers, clusters, processes that meet or are killed, and others of seconds; CI runs them, too
+	TMPDIR=$(SCRATCH) $(ALONE) $(BIN)/pytest --numprocesses $(LONG_WORKERS) --dist worksteal -m long $(ARGS)
 
 acceptance: setup ## kills, faults, hostile texts and simulations in full size, before work is called done
 	SHABERI_ACCEPTANCE=1 $(ALONE) $(BIN)/pytest --numprocesses auto --dist worksteal --timeout 3600 -m acceptance $(ARGS)

@@ -248,10 +248,14 @@ def world(made_world: World, tmp_path: Path) -> World:
 
 
 def _parameters() -> Iterator[Any]:
-    """The examples with a name each; those that ask models or read whole trees take long."""
+    """The examples with a name each; those that ask models or read whole trees take long.
+
+    What help shows and a page, too, runs where the page has it.
+    """
+    on_pages = {line.removeprefix(".venv/bin/") for example in _page_examples() for line in example.lines}
     for example in EXAMPLES:
         lines = [line for line in example.lines if _runs_here(line)]
-        if lines:
+        if lines and not (example.place.endswith("--help") and on_pages.issuperset(lines)):
             takes_long = _TAKES_LONG.search("\n".join([*lines, *(_BEFORE.get(line, "") for line in lines)]))
             marks = [pytest.mark.long] if takes_long else []
             yield pytest.param(lines, id=f"{example.place}: {lines[0]}", marks=marks)

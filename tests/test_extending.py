@@ -254,6 +254,7 @@ def elsewhere(request: pytest.FixtureRequest, folder: Path, tmp_path: Path, monk
     return str(request.param)
 
 
+@pytest.mark.long
 def test_a_run_whose_plugins_are_gone_is_viewed_compared_and_exported_but_not_continued(
     run: tuple[RunSpec, Workspace], elsewhere: str, tmp_path: Path
 ) -> None:

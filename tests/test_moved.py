@@ -55,6 +55,7 @@ def _foreseen(spec: RunSpec, workspace: Workspace) -> list[tuple[Any, ...]]:
     return [(one.benchmark, one.stage, one.model, one.rows_there, one.calls, one.calls_most) for one in estimates]
 
 
+@pytest.mark.long
 @pytest.mark.acceptance
 def test_of_any_run_the_same_rows_stand_and_the_same_calls_are_missing_at_any_address(
     varied: Workspace, monkeypatch: pytest.MonkeyPatch

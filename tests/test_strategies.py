@@ -229,6 +229,7 @@ def test_the_ensemble_report_and_the_comment_on_a_pull_request_have_the_judged_l
         assert "difference" not in line or f"| {line['difference']:+.2f}" in found
 
 
+@pytest.mark.long
 def test_a_run_that_judges_alone_score_makes_a_comment_too(tmp_path: Path, document) -> None:
     document["benchmarks"] = document["overall"]["benchmarks"] = []
     document["overall"]["pooled"] |= {"results": [], "against": []}

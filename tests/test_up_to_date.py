@@ -90,6 +90,7 @@ def test_a_run_that_does_not_exist_is_not(workspace, mock):
     assert not again(workspace, ask(mock))
 
 
+@pytest.mark.long
 def test_a_run_that_was_stopped_before_a_stage_is_not(workspace, mock):
     request = ask(mock, passes=["lang_mixing"])
     assert_no_stage_may_be_missing(workspace, request)
@@ -181,6 +182,7 @@ def test_a_run_that_somebody_works_on_is_not(workspace, asked):
         assert not again(workspace, asked)
 
 
+@pytest.mark.long
 def test_an_ensemble_is_until_something_of_it_is_missing(workspace):
     with running_mock(script=scripted()) as mock:
         request = ask_ensemble(mock, samples=2, strategies=["standard", "plurality"], grader_model="grader")

@@ -34,6 +34,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("code", _PYTHON, ids=lambda code: re.findall(r"(?:import|from) (\w+)", code)[0])
 def test_the_python_lines_read_the_lake(
     code: str, checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -276,6 +276,7 @@ def hanging():
             connection.close()
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 def test_a_hub_that_hangs_is_tried_once_and_sets_of_the_cache_are_used(hub, tmp_path):
     commit_all(hub)
@@ -300,6 +301,7 @@ def test_a_hub_that_is_away_is_one_line_that_names_all_sets_that_are_missing(tmp
     )
 
 
+@pytest.mark.long
 def test_only_sets_that_the_cache_lacks_are_named(hub, tmp_path):
     line = json.dumps({"input": "問", "output": "答", "eval_aspect": "観点"}).encode()
     hub.commit("elyza/ELYZA-tasks-100", {"test.jsonl": line})

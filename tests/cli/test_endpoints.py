@@ -175,6 +175,7 @@ def test_a_sweep_over_models_finds_the_one_that_is_not_there_before_it_begins() 
     assert "second" in swept.complaint
 
 
+@pytest.mark.long
 def test_azure_is_asked_at_the_address_of_ones_own_resource(tmp_path: Path) -> None:
     asked: dict[str, Any] = {}
 

@@ -58,6 +58,7 @@ def test_questions_without_a_text_are_explained() -> None:
     assert explanation.startswith("2 questions have ids made from those of the files")
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_imported_samples_are_graded_and_voted_on_without_a_call(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -128,6 +128,7 @@ def results(document: dict[str, Any], place: int = 0) -> dict[str, dict[str, Any
 # ------------------------------------------------------------------------------------------------ the command
 
 
+@pytest.mark.long
 def test_all_strategies_are_compared_with_the_single_answer_and_every_call_is_made_once(
     mock: MockEndpoint, sums: Path
 ) -> None:
@@ -226,6 +227,7 @@ def test_over_benchmarks_questions_are_pooled_and_benchmarks_are_averaged(said: 
     assert pooled["plurality"]["p_value"] == mcnemar_exact(gained, lost)
 
 
+@pytest.mark.long
 def test_an_answer_that_the_rules_cannot_tell_goes_to_the_judge_and_is_wrong_without_one(
     mock: MockEndpoint, sums: Path
 ) -> None:
@@ -249,6 +251,7 @@ def test_an_answer_that_the_rules_cannot_tell_goes_to_the_judge_and_is_wrong_wit
     assert judged["calls_made"] == {"judgements": N_QUESTIONS * 1}  # all answers are equal; all samples were paid for
 
 
+@pytest.mark.long
 def test_failures_are_counted_and_end_with_3_and_the_next_run_asks_only_those_again(
     mock: MockEndpoint, sums: Path
 ) -> None:
@@ -274,6 +277,7 @@ def test_failures_are_counted_and_end_with_3_and_the_next_run_asks_only_those_ag
     assert document_of(mended)["calls_made"] == {"answers": SIZE + 1}
 
 
+@pytest.mark.long
 def test_the_tables_say_what_they_are_over_and_steer_no_terminal(said: Said) -> None:
     out = said.tables
 
@@ -391,6 +395,7 @@ def test_the_gate_passes_an_equal_run_fails_a_worse_one_and_says_where_nothing_i
         assert f"Regression gate {gate}" in page
 
 
+@pytest.mark.long
 def test_a_bad_hour_of_the_provider_is_no_regression(mock: MockEndpoint, tmp_path: Path) -> None:
     sums = write_sums(tmp_path / "many", 12)
     script = replies(lambda *_: True)
@@ -549,6 +554,7 @@ def test_the_level_of_the_gate_is_a_probability(significance: str, mock: MockEnd
         quick(mock, sums, "--significance", significance)
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 def test_the_installed_command_writes_its_document_and_refuses_nonsense_in_one_line(
     mock: MockEndpoint, sums: Path, tmp_path: Path

@@ -93,6 +93,7 @@ def test_a_clear_pair_is_decided_with_a_part_of_the_questions(pair):
     assert last["lower"] < -3 < last["upper"] + 2
 
 
+@pytest.mark.long
 def test_equal_models_are_called_equal(mock, workspace, tmp_path):
     mock.options.script = lambda body, _: "FINAL SCORE: 7" if "FINAL SCORE" in str(body) else "text"
 
@@ -118,6 +119,7 @@ def test_what_was_asked_is_in_no_leaderboard_and_its_run_says_that_it_is_a_part(
         assert catalog.sql("select status from runs").fetchall() == [("decision",)] * 2
 
 
+@pytest.mark.long
 def test_a_full_evaluation_pays_only_for_the_rest(pair, workspace):
     evaluate(pair.asked, "weak", workspace)
 
@@ -143,6 +145,7 @@ def test_a_model_whose_scores_are_there_is_neither_asked_nor_to_be_evaluated_in_
     assert [one.name for one in rest] == ["strong@@default"]
 
 
+@pytest.mark.long
 def test_between_models_that_are_evaluated_nobody_is_asked(mock, workspace, tmp_path):
     mock.options.script = judging({"strong": 0.3})
     asked = request(mock, tmp_path, "weak", "strong")
@@ -156,6 +159,7 @@ def test_between_models_that_are_evaluated_nobody_is_asked(mock, workspace, tmp_
     assert (row["best"], row["calls"], curve.height) == (["strong@@default"], 0, 1)
 
 
+@pytest.mark.long
 def test_a_decision_that_was_killed_goes_on_and_pays_nothing_twice(mock, workspace, tmp_path):
     mock.options.script = judging({"strong": 2.0})
     asked = request(mock, tmp_path, "weak", "strong")
@@ -175,6 +179,7 @@ def test_a_decision_that_was_killed_goes_on_and_pays_nothing_twice(mock, workspa
     assert curve["n_asked"].to_list() == sorted(set(curve["n_asked"].to_list()))
 
 
+@pytest.mark.long
 def test_the_best_of_several_is_found_by_elimination(mock, workspace, tmp_path):
     mock.options.script = judging({"best": 3.0, "bad": -4.0, "good": 0.0})
 
@@ -204,6 +209,7 @@ def test_where_most_questions_fail_it_is_undecided_at_the_first_look(mock, works
     assert "only 0 have a score of both" in row["reason"]
 
 
+@pytest.mark.long
 def test_the_history_of_the_judge_is_used_where_it_suffices(mock, workspace, tmp_path):
     mock.options.script = judging({"strong": 3.0})
     remember(workspace)
@@ -218,6 +224,7 @@ def test_the_history_of_the_judge_is_used_where_it_suffices(mock, workspace, tmp
     assert workspace.lake.read("decision_calibrations").height == 3
 
 
+@pytest.mark.long
 def test_a_candidate_outside_of_the_history_is_told_and_bets_decide(mock, workspace, tmp_path):
     mock.options.script = judging({"brilliant": 6.0})
     remember(workspace)
@@ -350,6 +357,7 @@ def test_strategies_are_decided_between_where_a_rule_grades(mock, workspace, tmp
     assert mock.stats()["requests"] == 3 * row["n_asked"]
 
 
+@pytest.mark.long
 @pytest.mark.acceptance
 @pytest.mark.parametrize("seed", range(size(1, 5)))
 def test_a_model_that_is_half_a_point_better_is_found(tmp_path, seed):

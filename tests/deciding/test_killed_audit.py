@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.e2e]
 _SIZE, _AT_ONCE = 60, 4
 
 
+@pytest.mark.long
 def test_a_killed_audit_pays_for_nothing_twice(mock, tmp_path):
     environment = lake_of(tmp_path)
     mock.options.script = answering()

@@ -142,6 +142,7 @@ def test_a_judge_whose_scores_moved_is_not_linked_and_it_says_why(moved):
     assert "whatever the sample" in overall["reason"]
 
 
+@pytest.mark.long
 def test_a_sample_that_is_too_small_says_what_would_be_enough(mock, tree):
     mock.options.script = judging_again(share_changed=0.6)
 
@@ -151,6 +152,7 @@ def test_a_sample_that_is_too_small_says_what_would_be_enough(mock, tree):
     assert "answers of each of these models" in overall["reason"]
 
 
+@pytest.mark.long
 def test_nothing_is_paid_for_twice_and_a_larger_sample_pays_for_the_rest(mock, tree):
     mock.options.script = judging_again()
     asked, before = request(mock, models=MODELS), mock.stats()["requests"]
@@ -170,6 +172,7 @@ def test_nothing_is_paid_for_twice_and_a_larger_sample_pays_for_the_rest(mock, t
     assert asked_of(mock, "judge-a") == N * 3 // 2
 
 
+@pytest.mark.long
 def test_the_sample_is_random_stratified_and_has_its_probabilities(mock, usual):
     link = prepare(request(mock, models=MODELS), usual)
 
@@ -194,6 +197,7 @@ def test_what_was_judged_anew_is_in_no_leaderboard(usual):
         assert statuses == [("decision",)]
 
 
+@pytest.mark.long
 def test_scores_that_were_imported_twice_are_the_judges_own_rounds(mock, tree, tmp_path):
     mock.options.script = judging_again(share_changed=0.1)
     imported(tree, tmp_path, rising=range(6))
@@ -219,6 +223,7 @@ def test_prompts_of_another_generation_are_refused_before_anything_is_paid_for(m
     assert mock.stats()["requests"] == before
 
 
+@pytest.mark.long
 def test_two_prompt_sets_have_links_of_their_own(mock, usual):
     linked(request(mock, models=MODELS, preset="lenient"), usual)
 
@@ -226,6 +231,7 @@ def test_two_prompt_sets_have_links_of_their_own(mock, usual):
     assert usual.lake.read("links")["linked_judge"].unique().sort().to_list() == ["judge-a+lenient", "judge-a+strict"]
 
 
+@pytest.mark.long
 def test_answers_without_a_new_score_allow_no_link(mock, tree):
     script = judging_again()
 
@@ -280,6 +286,7 @@ def compared(workspace, a, b, **values):
         return compare(catalog, ComparisonRequest(a, b, **values))
 
 
+@pytest.mark.long
 def test_a_new_score_compares_with_imported_ones_and_the_interval_has_the_links_uncertainty(mock, close):
     link = rows_of(close)["overall"]
     evaluated("strong-1", close, mock)
@@ -298,6 +305,7 @@ def test_a_new_score_compares_with_imported_ones_and_the_interval_has_the_links_
     assert mirrored["verdict"] == "worse"
 
 
+@pytest.mark.long
 def test_without_a_granted_link_there_is_no_verdict_and_it_says_why(mock, tree):
     mock.options.script = judging_again(offset=0.6)
     evaluated("strong-1", tree, mock)
@@ -314,6 +322,7 @@ def test_without_a_granted_link_there_is_no_verdict_and_it_says_why(mock, tree):
     assert {row["verdict"] for row in report.sections[0].rows} == {"withheld"}
 
 
+@pytest.mark.long
 def test_other_prompts_or_settings_than_the_links_do_not_compare(mock, close):
     linked(request(mock, models=MODELS, judge_max_tokens=900, questions=54, preset="lenient"), close)
     evaluated("strong-1", close, mock, prompt="lenient")
@@ -329,6 +338,7 @@ def rankings(workspace):
         return read_rankings(catalog, ScoreSelection()).rankings
 
 
+@pytest.mark.long
 def test_linked_scores_stand_in_one_leaderboard_with_the_links_uncertainty(mock, tree):
     mock.options.script = judging_again(share_changed=0.1)
     evaluated("strong-1", tree, mock)
@@ -352,6 +362,7 @@ def test_linked_scores_stand_in_one_leaderboard_with_the_links_uncertainty(mock,
     assert any("is linked with judge-a" in remark for remark in remarks_on(ranking.standings))
 
 
+@pytest.mark.long
 def test_scores_that_are_not_linked_stand_apart(mock, moved):
     evaluated("strong-1", moved, mock)
 

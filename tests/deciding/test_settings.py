@@ -26,6 +26,7 @@ def _efforts(mock: MockEndpoint) -> dict[str, int]:
     return dict(Counter(body["reasoning_effort"] for body in mock.bodies if body["model"] == "m"))
 
 
+@pytest.mark.long
 def test_settings_of_a_sweep_are_decided_between_and_a_full_evaluation_pays_only_for_the_rest() -> None:
     with running_mock(script=_by_effort) as mock:
         place = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url)
@@ -49,6 +50,7 @@ def test_settings_of_a_sweep_are_decided_between_and_a_full_evaluation_pays_only
     assert "settings of one model" in too_few.complaint
 
 
+@pytest.mark.long
 def test_runs_of_one_model_with_other_settings_are_asked_further_with_their_own() -> None:
     with running_mock(script=_by_effort) as mock:
         place = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url)

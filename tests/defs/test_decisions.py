@@ -29,6 +29,7 @@ def metadata_of(event):
     return {name: value.value for name, value in event.metadata.items()}
 
 
+@pytest.mark.long
 def test_a_decision_is_an_asset_with_its_curve_and_tells_of_each_look_while_it_is_made(mock, instance, tmp_path):
     mock.options.script = judging({"strong": 2.0})
     asked = request(mock, tmp_path, "weak", "strong").model_dump(exclude_none=True)
@@ -60,6 +61,7 @@ def test_the_history_of_each_judge_is_calibrated_with_a_check(workspace, instanc
     assert workspace.lake.read("decision_calibrations")["judges"].to_list() == [["judge-a"]] * 3
 
 
+@pytest.mark.long
 def test_a_link_is_an_asset_with_its_offsets(mock, workspace, instance, tmp_path, monkeypatch):
     variant = tmp_path / "prompts" / "variants" / "strict" / "judging"
     shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")

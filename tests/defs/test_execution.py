@@ -32,6 +32,7 @@ def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
         yield opened
 
 
+@pytest.mark.long
 def test_a_run_in_process_is_a_successful_partitioned_run_that_names_its_process(
     registered: Callable[..., RunSpec], instance: dg.DagsterInstance
 ) -> None:

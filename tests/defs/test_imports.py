@@ -110,6 +110,7 @@ def test_quarantined_lines_are_a_warning_with_their_place(run_import: Import, tr
     assert "third" in str(event.materialization.metadata["quarantine"].value)
 
 
+@pytest.mark.long
 def test_a_tree_is_where_it_was_unless_its_folder_is_named(
     run_import: Import, instance: dg.DagsterInstance, tree: LegacyTree, workspace: Workspace
 ) -> None:

@@ -28,6 +28,7 @@ def _materialized(result: dg.ExecuteInProcessResult) -> dict[tuple[str, str], di
     }
 
 
+@pytest.mark.long
 def test_evaluate_brings_all_stages_of_a_partition_up_to_date_and_notes_what_is_not_in_the_run(
     registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint
 ) -> None:
@@ -244,6 +245,7 @@ def test_one_job_has_all_assets_of_all_benchmarks() -> None:
     assert set(asset_keys(ALL_BENCHMARKS)) <= set(selected)
 
 
+@pytest.mark.long
 def test_new_run_starts_an_ensemble_too(instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint) -> None:
     mock.options.script = scripted()
     config = {

@@ -86,6 +86,7 @@ def test_the_launchpad_sends_keys_where_the_setting_says_that_they_belong(
     }
 
 
+@pytest.mark.long
 def test_the_launchpad_needs_no_binding_for_a_call_without_a_key_nor_for_a_run_that_is_done(
     instance: dg.DagsterInstance, mock: MockEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +228,7 @@ def test_a_decision_of_the_launchpad_can_have_no_key_sent(
     assert workspace.lake.read("decisions").is_empty()
 
 
+@pytest.mark.long
 def test_what_one_call_of_the_library_names_is_bound_for_that_call_alone(mock: MockEndpoint) -> None:
     named = {"base_url": mock.base_url, "judge_base_url": mock.base_url}
     asked = {"benchmarks": ["elyza"], "judge_models": ["judge"]}
@@ -242,6 +244,7 @@ def test_what_one_call_of_the_library_names_is_bound_for_that_call_alone(mock: M
     assert mock.stats()["requests"] == requests + 2
 
 
+@pytest.mark.long
 def test_a_run_whose_answers_are_there_is_judged_further_without_the_key_of_its_endpoint(mock: MockEndpoint) -> None:
     asked = ["--model", "m", "--benchmark", "elyza", "--limit", "1"]
     with running_mock() as judge:

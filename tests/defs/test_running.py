@@ -44,6 +44,7 @@ def without_dagster(command: str, *arguments: str) -> str:
     return done.stderr
 
 
+@pytest.mark.long
 def test_a_command_writes_everything_once_and_with_nothing_to_do_it_writes_nothing_and_loads_no_dagster(
     mock: MockEndpoint, written: Counter[str]
 ) -> None:
@@ -64,6 +65,7 @@ def test_a_command_writes_everything_once_and_with_nothing_to_do_it_writes_nothi
     assert {path: path.stat().st_ino for path in files} == {path: stat.st_ino for path, stat in files.items()}
 
 
+@pytest.mark.long
 def test_several_runs_of_a_command_have_one_catalog_and_one_summary(mock: MockEndpoint, written: Counter[str]) -> None:
     evaluation(*(ask(mock, tag=f"july-run{number}", limit=2) for number in (1, 2))).run()
 

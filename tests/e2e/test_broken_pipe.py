@@ -16,6 +16,7 @@ from tests.example_runs import write_questions
 from tests.exchange.caches import ensemble, response, write
 from tests.exchange.trees.trees import LegacyTree, rows_of
 from tests.mock_endpoint import running_mock
+from tests.sizes import some
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 _PIPES = {
@@ -50,7 +51,8 @@ def n_files(folder: Path) -> int:
     return len(Lake(folder / "warehouse").delta("judgements").file_uris())
 
 
-@pytest.mark.parametrize("pipe", _PIPES.values(), ids=_PIPES)
+@pytest.mark.acceptance
+@pytest.mark.parametrize("pipe", some(_PIPES.values(), 2))
 def test_runs_are_evaluated_and_reprocessed_in_full(
     pipe: str, programs: Path, evaluated: Evaluated, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ from tests.mock_endpoint import running_mock
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.long
 def test_two_models_are_decided_between_and_the_command_for_the_rest_pays_only_for_the_rest(tmp_path) -> None:
     questions = write_questions(tmp_path / "questions", 48)
     with running_mock(script=judging({"strong": 2.0})) as mock:

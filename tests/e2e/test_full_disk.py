@@ -12,6 +12,7 @@ from tests.mock_endpoint import MockEndpoint, Scripted, content_for
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("calls", [3, 12], ids=["while answers are made", "while they are judged"])
 def test_a_full_disk_is_one_line_and_no_reply_is_lost(calls: int, mock: MockEndpoint, tmp_path: Path) -> None:
     with mounted_small_disk(tmp_path / "small") as disk:

@@ -145,6 +145,7 @@ def certificate(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_server_with_a_certificate_that_nobody_vouches_for_gets_no_key(certificate: Path, tmp_path: Path) -> None:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate)
@@ -169,6 +170,7 @@ def _request_file(folder: Path, **values: Any) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_keys_go_to_the_addresses_that_the_command_line_or_its_request_file_names(tmp_path: Path) -> None:
     keys = {"SHABERI_API_KEY": CANARY, "JUDGE_KEY": _JUDGE_CANARY}
     with running_mock(key=CANARY) as mock, running_mock(key=_JUDGE_CANARY) as judge:

@@ -56,6 +56,7 @@ def test_the_same_command_again_makes_no_call_says_so_and_shows_the_same_scores(
     assert again.out == evaluated.first.out
 
 
+@pytest.mark.long
 def test_a_terminal_shows_how_far_all_is_while_calls_are_made(mock: MockEndpoint) -> None:
     mock.options.latency = 0.5
     options = ("--benchmark", "tengu", "--limit", "3", "--concurrency", "1")
@@ -83,6 +84,7 @@ def test_rejudging_with_another_judge_asks_only_that_judge(evaluated: Evaluated)
     assert rows == [{"judge": judge, "n": n, "old": False} for judge, n in judged.items()]
 
 
+@pytest.mark.long
 def test_rejudging_with_the_same_judge_keeps_the_old_judgements_as_superseded(evaluated: Evaluated) -> None:
     evaluated.run_evals("--rejudge", "--benchmark", "rakuda", judges=("judge-a",)).succeeded()
 
@@ -96,6 +98,7 @@ def test_rejudging_with_the_same_judge_keeps_the_old_judgements_as_superseded(ev
     assert evaluated.run_evals(judges=JUDGES).succeeded().err.endswith("no call was made\n")
 
 
+@pytest.mark.long
 def test_benchmarks_judges_and_questions_can_be_added_to_a_run_later(evaluated: Evaluated) -> None:
     tagged = ("--tag", "growing")
     evaluated.run_evals(*tagged, "--benchmark", "tengu", "--limit", "2", judges=("judge-x",)).succeeded()
@@ -114,6 +117,7 @@ def test_benchmarks_judges_and_questions_can_be_added_to_a_run_later(evaluated: 
     }
 
 
+@pytest.mark.long
 def test_json_is_one_document_on_stdout_and_progress_is_on_stderr(evaluated: Evaluated) -> None:
     finished = evaluated.run_evals("--json", "--tag", "json", "--benchmark", "elyza", "--limit", "2", judges=JUDGES)
 
@@ -156,6 +160,7 @@ def test_a_dry_run_that_is_to_be_fresh_counts_calls_that_another_run_has_paid_fo
     assert (reusing["calls"], fresh["calls"]) == (0, 15)
 
 
+@pytest.mark.long
 def test_runs_are_independent_samples_under_numbered_tags(evaluated: Evaluated) -> None:
     options = ("--runs", "2", "--tag", "twice", "--benchmark", "rakuda", "--limit", "2")
     finished = evaluated.run_evals(*options, judges=("judge-a",)).succeeded()
@@ -169,6 +174,7 @@ def test_runs_are_independent_samples_under_numbered_tags(evaluated: Evaluated) 
     assert evaluated.asked == []
 
 
+@pytest.mark.long
 def test_failed_parts_end_with_3_and_the_next_run_asks_only_those_again(evaluated: Evaluated) -> None:
     (refused,) = evaluated.rows("select question from questions where benchmark = 'tengu' and position = 2")
 
@@ -340,6 +346,7 @@ def _foreseen(finished: Finished) -> int:
     return sum(row["calls"] for row in rows)
 
 
+@pytest.mark.long
 def test_a_dry_run_counts_the_calls_of_a_pass_that_asks_a_model(mock: MockEndpoint, tmp_path: Path) -> None:
     mock.options.script = lambda body, _: "SAFETY: clear" if body["model"] == "guard" else content_for(body)
     options = (*target(mock, ("judge-a",)), "--benchmark", "rakuda", "--questions", write_questions(tmp_path / "q", 3))
@@ -397,6 +404,7 @@ def test_a_judge_that_leaves_the_server_is_found_by_the_first_question(mock: Moc
     assert sum(body["model"] == "judge-b" for body in mock.bodies) == 1
 
 
+@pytest.mark.long
 def test_a_judge_that_only_fails_is_not_asked_on_and_the_other_one_judges_all(
     mock: MockEndpoint, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ def test_a_file_in_the_place_of_a_folder_is_named(variable: str, tmp_path: Path,
     assert variable in finished.err.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_who_reads_goes_on(locked: dict[str, str], first_run: Evaluated) -> None:
     with only_to_be_read(Path(locked["SHABERI_WAREHOUSE"])):
         run("view-scores", environment=locked).succeeded()

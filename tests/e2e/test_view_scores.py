@@ -99,6 +99,7 @@ def test_the_table_shows_mean_sd_margin_and_range_over_runs(
     assert "not in the sum" in " ".join(note.split())
 
 
+@pytest.mark.long
 def test_one_run_of_a_multi_run_is_shown_without_statistics(multi_run: Evaluated) -> None:
     document = json.loads(multi_run.view_scores("--tag", "july-run2", "--format", "json").succeeded().out)
 

@@ -164,6 +164,7 @@ def test_a_run_of_ours_is_not_added_to(workspace: Workspace, mock: MockEndpoint,
         import_answers([path], workspace, model="far", tag="july", benchmarks=["tengu"])
 
 
+@pytest.mark.long
 def test_the_commands_do_the_same(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(f"question_id,answer\n{questions_of('rakuda')[0].question_id},一\nnobody,二\n", encoding="utf-8")

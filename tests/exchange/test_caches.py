@@ -304,6 +304,7 @@ def test_a_run_of_an_older_lake_says_the_same_in_todays_words(workspace, importe
     assert workspace.lake.versions() == before, "no old run is written anew"
 
 
+@pytest.mark.long
 def test_judges_strategies_and_passes_of_an_imported_cache_outlive_an_import_of_more(workspace, imported):
     documents = {
         "cache": ensemble({"q-1": [response("The answer is 4."), response("The answer is 5.")]}),

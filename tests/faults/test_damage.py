@@ -16,7 +16,7 @@ from tests.commands import Finished, lake_of, run, run_without_dagster
 from tests.exchange.trees.trees import LegacyTree, rows_of
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.object_storage import running_store
-from tests.sizes import FULL
+from tests.sizes import FULL, some
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -170,7 +170,8 @@ _ENTRIES: dict[str, tuple[int, Callable[[Path], object]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", _ENTRIES)
+@pytest.mark.acceptance
+@pytest.mark.parametrize("kind", some(_ENTRIES, 4))
 def test_a_damaged_log_is_one_line_and_is_written_anew_without_losing_a_row(kind: str, whole: Home, home: Home) -> None:
     version, damage = _ENTRIES[kind]
     damage(home.warehouse / f"calls/_delta_log/{version:020}.json")
@@ -204,7 +205,8 @@ def test_a_log_that_nothing_tells_of_is_left_as_it_is(home: Home) -> None:
     assert {path.name: path.read_bytes() for path in log.iterdir()} == before
 
 
-@pytest.mark.parametrize("table", ["answers", "judgements", "calls", "runs", "scores"])
+@pytest.mark.acceptance
+@pytest.mark.parametrize("table", some(["answers", "judgements", "calls", "runs", "scores"], 3))
 def test_a_damaged_file_that_compaction_made_comes_back_from_the_files_before_it(
     table: str, whole: Home, home: Home
 ) -> None:
@@ -245,7 +247,8 @@ def test_a_damaged_file_of_a_mirror_is_fetched_again(whole: Home, tmp_path: Path
         assert run("shaberi", "sql", "from judgements order by all", environment=place).succeeded().out == judgements
 
 
-@pytest.mark.parametrize("table", ["answers", "judgements", "runs", "scores", "metrics", "legacy_files"])
+@pytest.mark.acceptance
+@pytest.mark.parametrize("table", some(["answers", "judgements", "runs", "scores", "metrics", "legacy_files"], 3))
 def test_what_was_imported_and_lost_is_imported_again(table: str, tmp_path: Path) -> None:
     tree, place = LegacyTree(tmp_path / "shisa"), lake_of(tmp_path)
     for model in ("first", "second"):

@@ -127,6 +127,7 @@ def test_what_stands_and_what_is_pending_is_what_it_was(pristine: Path) -> None:
         assert plans[run_id] == stages, run_id
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept", _COMPLETE)
 def test_the_command_of_a_complete_run_asks_nobody_and_changes_nothing(
     kept: KeptRun, folder: Path, mock: MockEndpoint
@@ -139,6 +140,7 @@ def test_the_command_of_a_complete_run_asks_nobody_and_changes_nothing(
     assert _about(run_ids, _rows(folder)) == _about(run_ids, golden()["rows"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept", _UNFINISHED)
 def test_an_unfinished_run_asks_exactly_for_what_nobody_has_paid_for(
     kept: KeptRun, folder: Path, mock: MockEndpoint

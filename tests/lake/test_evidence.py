@@ -92,6 +92,7 @@ def elsewhere(tmp_path: Path) -> Workspace:
     return Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "elsewhere")}), environment={})
 
 
+@pytest.mark.long
 def test_one_tree_under_four_names_changes_no_figure(
     workspace: Workspace, elsewhere: Workspace, tmp_path: Path
 ) -> None:
@@ -110,6 +111,7 @@ def test_one_tree_under_four_names_changes_no_figure(
         ]
 
 
+@pytest.mark.long
 def test_a_fork_that_has_some_models_changes_no_figure(workspace: Workspace, tmp_path: Path) -> None:
     import_trees(ImportRequest({"first": _tree(tmp_path / "tree").root}), workspace)
     once = _figures(workspace)
@@ -117,6 +119,7 @@ def test_a_fork_that_has_some_models_changes_no_figure(workspace: Workspace, tmp
     assert _figures(workspace) == once
 
 
+@pytest.mark.long
 def test_of_two_scores_of_the_same_bytes_the_newest_counts_and_is_named(workspace: Workspace, tmp_path: Path) -> None:
     for name, score in (("first", 3), ("second", 5), ("third", None)):
         tree = LegacyTree(tmp_path / name)

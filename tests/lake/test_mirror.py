@@ -95,6 +95,7 @@ def test_rows_that_are_written_while_they_are_made_are_in_the_store_before_a_com
     assert Lake(there).read("answers").sort("question_id")["answer"].to_list() == ["別の答え", "答え", "答え"]
 
 
+@pytest.mark.long
 def test_compaction_in_the_store_reaches_every_mirror_and_old_files_leave_them_after_a_week(
     bucket: Bucket, tmp_path: Path
 ) -> None:
@@ -148,6 +149,7 @@ def test_a_store_that_ignores_conditions_is_refused_before_anything_is_written(
         assert not [path for path in bucket.folder.rglob("*") if path.is_file()]
 
 
+@pytest.mark.long
 def test_a_store_that_fails_now_and_then_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running_store(tmp_path / "store", failing=0.05) as bucket:
         for name, value in bucket.environment.items():

@@ -309,6 +309,7 @@ def test_the_upgrade_does_without_templates_that_are_broken(
     assert stored_format(older.folder) == FORMAT
 
 
+@pytest.mark.long
 def test_judgements_from_before_and_after_the_upgrade_have_one_judge_in_all_views(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:

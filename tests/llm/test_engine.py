@@ -70,6 +70,7 @@ def test_a_call_ends_after_six_transient_failures(ask):
     assert call.error_message == "HTTP 500: The server had an error"
 
 
+@pytest.mark.long
 def test_rate_limits_do_not_count_as_transient_failures(ask):
     with running_mock(script=failing(*[429] * 20)) as mock:
         assert run(lambda engine: engine.call(ask(mock.base_url))).attempts == 21

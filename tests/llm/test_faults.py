@@ -326,6 +326,7 @@ def test_a_disk_that_fills_up_during_the_commit_costs_no_call(
     _assert_complete(on_small_disk, 60)
 
 
+@pytest.mark.long
 def test_a_file_that_may_not_grow_stops_the_stage_in_one_line_and_keeps_what_is_in_it(
     workspace: Workspace, mock: MockEndpoint, tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def test_every_notebook_is_tested() -> None:
     assert {path.stem for path in _FOLDER.glob("*.py")} == set(_SHOWN)
 
 
+@pytest.mark.long
 def test_each_runs_as_a_script(small: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("SHABERI_WAREHOUSE", str(small))
     for name in _SHOWN:

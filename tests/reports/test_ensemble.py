@@ -92,6 +92,7 @@ def test_a_strategy_that_fails_where_samples_do_not_gets_no_verdict(read):
     assert "plurality: no verdict: " in " ".join(shown(report).split())
 
 
+@pytest.mark.long
 def test_p_values_are_adjusted_for_the_number_of_strategies(read):
     strategies = {"plurality": right(16), "elo": right(18), "council": right(11), "majority": right(9, first=3)}
     report = read({"gsm8k": {"single": right(10), "samples": MIXED} | strategies})

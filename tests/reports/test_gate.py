@@ -397,6 +397,7 @@ def test_two_real_runs_are_compared_question_by_question(evaluated):
     assert report.warnings == ("temperature changed (baseline 0.5, this run 1.4) in gsm8k/single, gsm8k/plurality",)
 
 
+@pytest.mark.long
 @integration
 def test_replies_that_another_run_paid_for_are_no_new_evidence(evaluated):
     _, checked = evaluated

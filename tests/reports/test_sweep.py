@@ -33,6 +33,7 @@ def _thinks(body: dict[str, Any], _: int) -> Any:
     return f"よい。\nFINAL SCORE: {_SCORES[effort] - (len(text) % 2)}"
 
 
+@pytest.mark.long
 def test_each_value_is_a_run_and_the_cheapest_good_one_is_named() -> None:
     with running_mock(script=_thinks) as mock:
         place = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url, "--judge-model", "j")
@@ -60,6 +61,7 @@ def test_each_value_is_a_run_and_the_cheapest_good_one_is_named() -> None:
     assert min((row["tag"], row["completion_tokens"]) for row in rows) == ("t-high", "400")
 
 
+@pytest.mark.long
 def test_its_page_and_a_file_to_send_draw_score_against_cost(tmp_path: Path) -> None:
     with running_mock(script=_thinks) as mock:
         place = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url, "--judge-model", "j")

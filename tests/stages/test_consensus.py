@@ -161,6 +161,7 @@ def test_the_single_answer_can_be_the_ensembles_first(workspace: Workspace, mock
     assert [(row["n_candidates"], row["winner"]) for row in rows["plurality"]] == [(5, 0)] * _QUESTIONS
 
 
+@pytest.mark.long
 def test_failed_samples_leave_fewer_candidates_and_a_strategy_that_then_has_too_few_is_skipped(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:

@@ -550,6 +550,7 @@ def test_a_call_that_brought_no_score_is_not_reused_after_a_second_try_that_fail
     assert old["superseded_at"].n_unique() == 2
 
 
+@pytest.mark.long
 def test_a_replaced_failure_changes_no_number_and_is_nobodys_failure_any_more(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:

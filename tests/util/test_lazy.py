@@ -101,10 +101,11 @@ def _library(folder: Path, name: str) -> None:
 def test_a_library_without_names_that_nobody_needs_has_them_as_soon_as_somebody_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _library(tmp_path, "all_of_itself")
+    name = "all_of_itself"
+    _library(tmp_path, name)
     monkeypatch.syspath_prepend(tmp_path)
     fill_later("all_of_itself.types", "all_of_itself.types.large", "all_of_itself.nothing", "no_library.at_all")
-    library = import_module("all_of_itself")
+    library = import_module(name)
     assert library.value == 7
     assert "all_of_itself.types.large.one" not in sys.modules
     with pytest.raises(AttributeError, match=r"module 'all_of_itself\.types' has no attribute '__wrapped__'"):
@@ -115,13 +116,14 @@ def test_a_library_without_names_that_nobody_needs_has_them_as_soon_as_somebody_
     assert library.types.value == 7
     with pytest.raises(AttributeError, match=r"module 'all_of_itself\.types' has no attribute 'nothing'"):
         _ = library.types.nothing
-    assert import_module("all_of_itself.types.large") is library.types.large
+    assert import_module(f"{name}.types.large") is library.types.large
 
 
 def test_a_library_that_was_imported_before_stays_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _library(tmp_path, "imported_before")
+    name = "imported_before"
+    _library(tmp_path, name)
     monkeypatch.syspath_prepend(tmp_path)
-    types = import_module("imported_before.types")
+    types = import_module(f"{name}.types")
     fill_later("imported_before.types", "imported_before.types.large")
-    assert import_module("imported_before").types is types
+    assert import_module(name).types is types
     assert types.large.One.__name__ == "One"

@@ -58,6 +58,7 @@ def test_commands_set_allocators_before_libraries_are_loaded_unless_the_user_has
     assert seen == [chosen or "narenas:2,dirty_decay_ms:0,muzzy_decay_ms:0"]
 
 
+@pytest.mark.long
 def test_runs_load_no_scipy_and_all_of_the_graph_no_statistics_of_it() -> None:
     code = """
 import sys, shaberi_dagster.defs.jobs

@@ -71,6 +71,7 @@ def readable_by_somebody_else(folder: Path) -> list[str]:
     return found.stdout.splitlines()
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 def test_all_that_a_run_makes_in_an_empty_home_is_its_users_alone(home: Path, mock: MockEndpoint) -> None:
     before = set(home.iterdir())
@@ -87,6 +88,7 @@ def test_all_that_a_run_makes_in_an_empty_home_is_its_users_alone(home: Path, mo
         assert not [path for path in readable_by_somebody_else(home) if Path(path).parent != home]
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 def test_a_lake_that_is_shared_stays_shared_and_dagster_beside_it_is_private(home: Path, mock: MockEndpoint) -> None:
     (home / "warehouse").mkdir(mode=0o755)
@@ -174,6 +176,7 @@ def test_an_unknown_group_is_one_line_of_a_command(tmp_path: Path) -> None:
     assert not (tmp_path / "warehouse").exists()
 
 
+@pytest.mark.long
 @pytest.mark.integration
 def test_the_library_leaves_the_umask_of_its_program_as_it_is(
     home: Path, mock: MockEndpoint, monkeypatch: pytest.MonkeyPatch
@@ -186,6 +189,7 @@ def test_the_library_leaves_the_umask_of_its_program_as_it_is(
     assert modes(home / "warehouse", of_folders=False) == {0o600}
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 def test_a_file_that_is_asked_for_by_name_has_the_users_own_mode(home: Path, mock: MockEndpoint) -> None:
     environment = environment_of(home)
@@ -229,6 +233,7 @@ def test_a_cluster_with_its_logs_and_all_that_its_workers_write_is_its_users_alo
     assert {"web.log", "daemon.log", "worker-1.log", "store.log", "dagster"} <= {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 def test_an_installed_command_makes_private_files_too(home: Path) -> None:
     environment = environment_of(home)

@@ -86,6 +86,7 @@ def test_a_run_lists_its_failures_with_their_messages(site):
     assert re.search(r"<progress [^>]*></progress> 4/5", page)
 
 
+@pytest.mark.long
 def test_an_ensemble_is_reported_with_its_strategies(site):
     page = site.get("/ensemble?run=kept-ensemble@@all").text
 

@@ -28,6 +28,7 @@ def lake(workspace: Workspace, tmp_path):
     return workspace.lake
 
 
+@pytest.mark.long
 def test_of_pages_that_were_made_at_once_two_connections_stay_and_none_of_the_lake_as_it_was(lake):
     seen = []
     at_once = threading.Barrier(4, timeout=60)

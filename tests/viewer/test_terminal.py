@@ -95,6 +95,7 @@ def test_two_marked_runs_are_shown_side_by_side_with_their_difference(drive):
     drive(acts)
 
 
+@pytest.mark.long
 def test_a_question_mark_lists_all_keys_on_each_screen(drive):
     async def acts(pilot):
         for opens in ([], ["enter"], ["enter"]):
@@ -162,6 +163,7 @@ def test_a_filter_is_written_and_a_wrong_one_is_said(drive):
     drive(acts)
 
 
+@pytest.mark.long
 def test_failures_orders_references_and_judges_texts_have_a_key(drive):
     async def acts(pilot):
         await both(pilot)

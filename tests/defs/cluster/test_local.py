@@ -160,6 +160,7 @@ with alone_in(folder) as lock, Reaper(lock) as reaper:
 """
 
 
+@pytest.mark.long
 def test_kill_9_of_a_cluster_ends_its_parts_with_their_children_before_another_one_begins(tmp_path: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", _KILLED, tmp_path], check=False)
     assert killed.returncode == -signal.SIGKILL

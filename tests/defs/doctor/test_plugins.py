@@ -63,6 +63,7 @@ def test_the_doctor_parses_plugins_and_runs_them_only_when_it_is_told_to(
     assert (told.code, "Mine lacks " in told.out) == (3, True)
 
 
+@pytest.mark.long
 def test_commands_that_read_run_no_plugin(
     environment: dict[str, str], ran: Path, mock: MockEndpoint, tmp_path: Path
 ) -> None:

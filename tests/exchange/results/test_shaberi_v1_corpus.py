@@ -40,6 +40,7 @@ def assert_comes_out_as_it_was(workspace, folder, output):
     return oddities
 
 
+@pytest.mark.long
 def test_real_trees_come_out_as_they_were(workspace, corpus, output):
     oddities = assert_comes_out_as_it_was(workspace, corpus / "legacy" / "mini", output)
 

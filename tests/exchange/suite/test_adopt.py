@@ -152,6 +152,7 @@ def repository(tmp_path, monkeypatch) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_a_commit_is_adopted_asked_and_judged_with(repository):
     first = git(repository, "rev-parse", "HEAD~1")
     adopted = run("shaberi", "adopt", repository, "--commit", "HEAD~1", "--name", "old")
@@ -214,6 +215,7 @@ def scored(judge: AdoptedJudge, *replies: str) -> tuple[float | None, list[str]]
     return asyncio.run(judge.score(question(), "答", replies[0], ask)), asked
 
 
+@pytest.mark.long
 def test_the_set_says_where_it_is_from_without_telling_more(repository):
     address = "https://user:secret-token@example.com/somebody/suite-fork.git?key=secret"
     git(repository, "remote", "add", "origin", address)
@@ -404,6 +406,7 @@ def test_a_text_comes_out_of_the_file_as_it_went_in(tmp_path, text):
     assert call.messages == [{"role": "user", "content": f"{prompt}Q{text}"}]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("old")
 def test_imported_answers_are_judged_with_the_set(tmp_path):
     tree = LegacyTree(tmp_path / "tree")

@@ -147,6 +147,7 @@ def test_scores_are_found_alike(version):
             assert found == (line["score"], line["score_type"], line["calls"]), line["id"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_same_questions_are_left_out(version):
     for line in lines(version, "selection"):

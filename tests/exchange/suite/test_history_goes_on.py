@@ -35,6 +35,7 @@ def _rankings() -> list[dict[str, Any]]:
     return rankings
 
 
+@pytest.mark.long
 def test_three_commands_lead_to_a_score_that_stands_in_the_history(workspace, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SHABERI_WAREHOUSE", str(workspace.settings.warehouse))

@@ -37,6 +37,7 @@ def by_text(bodies: Any) -> list[dict[str, Any]]:
     return sorted(bodies, key=lambda body: [message["content"] for message in body["messages"]])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["2025-07-06-23ffa1e", "2025-11-28-f8cd7a0"])
 def test_a_run_asks_and_judges_as_the_suite_does(version, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -150,6 +150,7 @@ def test_judgements_are_linked_as_their_texts_say(subset):
     assert shisa.filter(answer_link="stored_null").height == 2
 
 
+@pytest.mark.long
 def test_every_judgement_has_its_answer_and_every_sample_one_row(subset):
     assert subset.judgements.join(subset.answers, on=[*KEYS, "answer_hash"], how="anti", nulls_equal=True).is_empty()
     assert not subset.answers.select(pl.struct(KEYS).is_duplicated().any()).item()

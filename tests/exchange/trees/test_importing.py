@@ -358,6 +358,7 @@ def test_what_others_added_to_an_imported_run_survives(workspace, imported):
     assert scores.select("judge", "score").rows() == [("a", 2.0), ("c", 4.0), ("mine", 9.0)]
 
 
+@pytest.mark.long
 def test_a_lake_of_before_gets_a_run_for_each_tree_without_any_file(workspace, full, tmp_path, monkeypatch):
     """Until format 3, bytes that two trees shared were a run of the first one only, without its name in the tag."""
     monkeypatch.setattr(runs, "tag_of_tree", lambda tag, source: tag if source == "tree" else f"{tag}-{source}")

@@ -89,6 +89,7 @@ def test_importing_the_samples_again_reads_nothing(corpus, mini):
     assert (again.models_read, again.models_there) == (0, mini[0].models_read)
 
 
+@pytest.mark.long
 def test_the_sample_takes_few_bytes_after_compaction(subset):
     result, workspace = subset
     compact_lake(workspace.lake)
@@ -218,6 +219,7 @@ def test_the_tables_of_the_other_trees_come_out_of_sql(corpus, over):
         assert joined.filter(off | pl.col("own").is_null()).is_empty(), name
 
 
+@pytest.mark.long
 def test_an_upgrade_from_the_format_before_leaves_every_published_number(subset, tmp_path):
     warehouse = tmp_path / "warehouse"
     shutil.copytree(subset[1].settings.warehouse, warehouse)

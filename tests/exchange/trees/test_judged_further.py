@@ -164,6 +164,7 @@ def test_what_is_not_known_of_an_imported_run_cannot_be_chosen(imported, mock, v
         plan_run(ask(mock, "judge-b", **values), imported)
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 @pytest.mark.usefixtures("imported")
 def test_run_evals_judges_an_imported_run_and_a_second_time_has_nothing_to_do(mock):
@@ -183,6 +184,7 @@ def test_run_evals_judges_an_imported_run_and_a_second_time_has_nothing_to_do(mo
     assert "judge-b" in shown.out
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 @pytest.mark.usefixtures("imported")
 def test_run_evals_applies_passes_to_an_imported_run_though_the_import_left_a_score_missing():

@@ -74,6 +74,7 @@ def _selected(workspace: Workspace, **chosen: tuple[str, ...]) -> set[str]:
     return found
 
 
+@pytest.mark.long
 def test_the_order_of_imports_changes_no_run_and_no_selection(imported: Callable[[Iterable[str]], Workspace]) -> None:
     one, other = imported(["shisa", "fork"]), imported(["fork", "shisa"])
     expected = {f"{model}@@legacy-{source}" for source, models in _TREES.items() for model in models}

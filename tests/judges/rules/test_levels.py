@@ -47,11 +47,13 @@ def test_nothing_is_read_out_of_the_adversarial_replies_that_have_no_answer(requ
     assert outcomes[Outcome.RIGHT] >= 98
 
 
+@pytest.mark.long
 def test_scores_without_an_audit_say_what_the_corpus_shows():
     read, wrong = map(sum, zip(*corpus.errors_by_form().values(), strict=True))
     assert (wrong, read, round(corpus.exact_interval(wrong, read).upper, 3)) == ON_WRITTEN_REPLIES
 
 
+@pytest.mark.long
 def test_the_report_of_graders_has_the_errors_that_the_corpus_shows():
     statement = (ROOT / "sql" / "reports" / "graders.sql").read_text(encoding="utf-8")
     stated = re.findall(r"\('(\w+)', (\d+), (\d+), ([\d.]+)\)", statement)
