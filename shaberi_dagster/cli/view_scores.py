@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from pydantic import Field
 
+from shaberi_dagster.cli import printed
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, OutputFormat, takes_models
 from shaberi_dagster.reports.requests import BY, DEFAULT_VIEW, ScoreSelection, ScoreView, check_choice, moment
@@ -17,7 +18,6 @@ from shaberi_dagster.util.lazy import lazily
 
 with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster import api
-    from shaberi_dagster.cli import output
     from shaberi_dagster.show import formats, scores
 
 LINES_ON_A_TERMINAL = 30
@@ -69,12 +69,15 @@ def show_scores(warehouse: Path, selection: ScoreSelection, output_format: str, 
             into one aggregate are not alike.
     """
     selection.check()
-    formats.check_format(output_format)
     usual = LINES_ON_A_TERMINAL if output_format == "table" and sys.stdout.isatty() else 0
     top = usual if view.top is None else view.top
-    report = api.LakeReader(warehouse).scores(**vars(selection), top=top)
     view = replace(view, top=top)
-    output.show(scores.ScoreDocument(report, view), output_format)
+
+    def document() -> "scores.ScoreDocument":
+        formats.check_format(output_format)
+        return scores.ScoreDocument(api.LakeReader(warehouse).scores(**vars(selection), top=top), view)
+
+    printed.show_once("view-scores", warehouse, (selection, view), document, output_format)
 
 
 app.command(cls=OptionsCommand, epilog=_EPILOG)(takes_models(view_scores))

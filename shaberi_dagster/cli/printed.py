@@ -1,0 +1,66 @@
+"""Reports that are printed again while nothing has changed that decides them."""
+
+import os
+import re
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from shaberi_dagster.lake.files import kept, states_of
+from shaberi_dagster.settings import MIRROR_MARK, plugin_folders, project_folder
+from shaberi_dagster.util.lazy import lazily
+
+with lazily(__name__):  # what is printed again needs none of it
+    from rich import console as rich
+
+    from shaberi_dagster.show import formats
+
+if TYPE_CHECKING:
+    from shaberi_dagster.reports.report import Document
+
+_OF_TERMINALS = ("COLUMNS", "LINES", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_", "LC_", "LANG")
+# Readers write the catalog anew, and processes that are at work their journals and locks.
+_BESIDE_TABLES = re.compile(r"/(\.catalog-|catalog\.duckdb|_journal/|_locks/|__pycache__/)")
+
+
+def show_once(
+    name: str, warehouse: Path, question: object, make: Callable[[], "Document"], output_format: str = "table"
+) -> None:
+    """Print a report; the last one of a command is kept in the user's caches, and printed again where it is asked for.
+
+    Args:
+        name: Of the command, which is that of the file.
+        warehouse: The lake.
+        question: All that was asked; its `repr` tells it from others.
+        make: Reads the report from the lake.
+        output_format: As for `output.show`.
+    """
+
+    def printed() -> bytes:
+        own, text = rich.Console(), StringIO()
+        looks: Any = {"force_terminal": own.is_terminal, "color_system": own.color_system, "no_color": own.no_color}
+        console = rich.Console(file=text, width=own.width, height=own.height, **looks)
+        formats.write(make(), output_format, console)
+        return text.getvalue().encode()
+
+    if (warehouse / MIRROR_MARK).exists():  # it does not know what the store has by now
+        text = printed()
+    else:
+        text = kept(name, repr((question, output_format, _surroundings(warehouse))), printed)
+    sys.stdout.write(text.decode())
+
+
+def _surroundings(warehouse: Path) -> list[Any]:
+    """The lake, the terminal, the settings, plugins, and this program, as they are now."""
+    settings = {name: value for name, value in os.environ.items() if name.startswith(("SHABERI_", *_OF_TERMINALS))}
+    folders = [warehouse, Path(__file__).parents[1], project_folder("sql"), *plugin_folders()]
+    return [
+        sorted(settings.items()),
+        (sys.stdout.isatty(), sys.stdout.encoding, shutil.get_terminal_size()),
+        (sys.version, [Path(sysconfig.get_path(name)).stat().st_mtime_ns for name in ("purelib", "platlib")]),
+        [state for folder in folders for state in states_of(folder) if not _BESIDE_TABLES.search(state[0])],
+    ]
