@@ -1,7 +1,7 @@
 """Audits of rule verdicts beside scores: how often the rules were wrong, and by how much that moves an interval."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import NormalDist, fmean
 from typing import Any
@@ -63,6 +63,14 @@ def unaudited_sentence(benchmarks: Sequence[str]) -> str:
         f"{', '.join(benchmarks)}: rule verdicts not audited; {wrong} of {n_verdicts} were wrong on replies that were "
         f"written to measure rules, at most {at_most:.1%} (`shaberi graders`)"
     )
+
+
+def rule_sentences(catalog: duckdb.DuckDBPyConnection, benchmarks: Sequence[str]) -> Iterator[str]:
+    """Say how often the rules are wrong that graded these benchmarks."""
+    audits = {name: row for (_, name), row in read_audits(catalog).items()}
+    yield from (audit_sentence(audits[name]) for name in benchmarks if name in audits)
+    if unknown := [name for name in benchmarks if name not in audits]:
+        yield unaudited_sentence(unknown)
 
 
 def read_audits(catalog: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], Row]:

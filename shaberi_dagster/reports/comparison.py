@@ -9,9 +9,10 @@ from typing import Any
 import duckdb
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS, parse_benchmarks
+from shaberi_dagster.benchmarks.registry import BENCHMARKS, RULE, parse_benchmarks
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.reports.audited import rule_sentences
 from shaberi_dagster.reports.linked import UsedLink, find_links
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, reported_scales
@@ -94,6 +95,7 @@ class ComparisonReport:
             of them are the reply to another one's call; only benchmarks that have such.
         warnings: What is not the same on both sides.
         reasons: Why A and B do not compare: their scores were made by other questions, judges or passes.
+        audits: How often rules were wrong that graded both.
     """
 
     request: ComparisonRequest
@@ -103,6 +105,7 @@ class ComparisonReport:
     shared_replies: Mapping[str, tuple[int, int]]
     warnings: tuple[str, ...]
     reasons: tuple[str, ...] = ()
+    audits: tuple[str, ...] = ()
 
     @property
     def comparable(self) -> bool:
@@ -170,6 +173,7 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
         raise ConfigurationError(_nothing_in_common(catalog, a, b, request.pipeline))
     names = set(scores["benchmark_name"].to_list())
     judges = {judge for section in sections for judge in section.judges} - {link.judge for link in links}
+    of_rules = pl.col("judge").str.starts_with(RULE)
     reasons, remarks = _unlike(catalog, a, b, benchmarks=names, judges=judges, pipeline=request.pipeline)
     reasons += [*_other_questions(catalog, a, b, sections, request), *(why for link in links for why in link.reasons)]
     remarks = [*(link.remark for link in links), *remarks]
@@ -183,6 +187,7 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
         _shared_replies(catalog, a, b, names, judges),
         (*remarks, *_left_out(sections), *_missing(sections)),
         tuple(reasons),
+        tuple(rule_sentences(catalog, scores.filter(of_rules)["benchmark_name"].unique().sort().to_list())),
     )
 
 

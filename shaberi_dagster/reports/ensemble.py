@@ -7,7 +7,7 @@ A `QuickReport` is the JSON document of `quick-eval` as it is written and read (
 the types of its fields say what a document of unknown origin may hold. Fields with a default are newer than others.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from statistics import fmean, stdev
@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.connections import read_frame
 from shaberi_dagster.lake.statements import fetch
-from shaberi_dagster.reports.audited import audit_sentence, read_audits, unaudited_sentence
+from shaberi_dagster.reports.audited import rule_sentences
 from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import grouped
@@ -507,15 +507,8 @@ def read_report(
         benchmarks=tuple(reports),
         overall=OverallFindings(tuple(graded), pooled, means),
         judged=judged,
-        audits=tuple(_of_audits(catalog, graded)),
+        audits=tuple(rule_sentences(catalog, graded)),
     )
-
-
-def _of_audits(catalog: duckdb.DuckDBPyConnection, graded: Sequence[str]) -> Iterator[str]:
-    audits = {name: row for (_, name), row in read_audits(catalog).items() if name in graded}
-    yield from map(audit_sentence, audits.values())
-    if unknown := [name for name in graded if name not in audits]:
-        yield unaudited_sentence(unknown)
 
 
 def _settings(spec: RunSpec, benchmarks: Sequence[str], graded: Sequence[str]) -> EnsembleSettings:

@@ -102,6 +102,8 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
             f"{n_shared:,} of the {n:,} replies (answers and judgements) of {benchmark} are the reply to another "
             "one's call: paid for once, they are no evidence of their own."
         )
+    for sentence in report.audits:
+        yield f"{sentence}; what a rule gets wrong on both sides alike is in no difference, and intervals leave it out."
 
 
 def side_title(side: Side) -> str:

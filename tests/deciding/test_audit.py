@@ -13,6 +13,7 @@ from shaberi_dagster.errors import ConfigurationError, PartitionBusyError
 from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults
 from shaberi_dagster.reports.declared.graders import DISAGREEMENTS, GRADERS
 from shaberi_dagster.reports.requests import RunSelection
+from shaberi_dagster.show.comparison import comparison_result
 from tests.deciding.auditing import AUDITOR, answering, audit_of, audited, graded
 from tests.example_runs import asked_of, own_engine
 
@@ -202,3 +203,23 @@ def test_a_share_of_runs_without_a_verdict_of_a_rule_is_none(mock, workspace):
     judge = JudgeSpec(model=AUDITOR, endpoint=spec.endpoint, **judge_defaults(spec.endpoint))
     request = AuditRequest.of_runs(0.5, [spec.model_copy(update={"judges": (judge,)})], ["gsm8k"])
     assert prepare(request, workspace).sample.is_empty()
+
+
+def test_a_comparison_says_how_often_the_rule_was_wrong_that_graded_both_sides(mock, workspace):
+    mock.options.script = answering(every_tenth)
+    for model in ("m", "other"):
+        graded(workspace, mock, {"gsm8k": 20, "simpleqa": 10}, model=model)
+
+    def notes():
+        report = LakeReader(workspace.settings.warehouse).compare("m", "other")
+        return [note for note in comparison_result(report).data()["notes"] if "rule verdicts" in note]
+
+    (unknown,) = notes()
+    assert unknown.startswith("gsm8k, simpleqa: rule verdicts not audited; 7 of 449 were wrong")
+    audited(workspace, mock, 200)
+    of_gsm8k, of_simpleqa = notes()
+    assert of_gsm8k.startswith("gsm8k: rule verdicts wrong: 10.0%, at most ")
+    assert of_simpleqa.startswith("simpleqa: rule verdicts wrong: 0.0%, at most ")
+    assert of_gsm8k.endswith(
+        "what a rule gets wrong on both sides alike is in no difference, and intervals leave it out."
+    )
