@@ -22,9 +22,18 @@ with lazily(__name__):  # what is printed again needs none of it
 if TYPE_CHECKING:
     from shaberi_dagster.reports.report import Document
 
-_OF_TERMINALS = ("COLUMNS", "LINES", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "TTY_", "LC_", "LANG")
+# Of addresses and keys nothing depends that is shown.
+_SETTING = re.compile(r"SHABERI_(?!.*(KEY|URL))|COLUMNS|LINES|TERM|COLORTERM|NO_COLOR|FORCE_COLOR|TTY_|LC_|LANG")
 # Readers write the catalog anew, and processes that are at work their journals and locks.
 _BESIDE_TABLES = re.compile(r"/(\.catalog-|catalog\.duckdb|_journal/|_locks/|__pycache__/)")
+
+
+class _Printed(StringIO):
+    """A text that is drawn for stdout, whose encoding may lack the lines of tables."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return sys.stdout.encoding or "utf-8"
 
 
 def show_once(
@@ -41,7 +50,7 @@ def show_once(
     """
 
     def printed() -> bytes:
-        own, text = rich.Console(), StringIO()
+        own, text = rich.Console(), _Printed()
         looks: Any = {"force_terminal": own.is_terminal, "color_system": own.color_system, "no_color": own.no_color}
         console = rich.Console(file=text, width=own.width, height=own.height, **looks)
         formats.write(make(), output_format, console)
@@ -56,7 +65,7 @@ def show_once(
 
 def _surroundings(warehouse: Path) -> list[Any]:
     """The lake, the terminal, the settings, plugins, and this program, as they are now."""
-    settings = {name: value for name, value in os.environ.items() if name.startswith(("SHABERI_", *_OF_TERMINALS))}
+    settings = {name: value for name, value in os.environ.items() if _SETTING.match(name)}
     folders = [warehouse, Path(__file__).parents[1], project_folder("sql"), *plugin_folders()]
     return [
         sorted(settings.items()),

@@ -52,9 +52,17 @@ def entry_path(table: Path, version: int) -> Path:
 def has_commits(table: Path) -> bool:
     """Return whether anything was committed to a table: an entry of a host that failed may be empty."""
     try:
-        with os.scandir(table / LOG) as files:
-            return any(is_log_file(file.name) and file.stat().st_size for file in files)
+        files = os.scandir(table / LOG)
     except (FileNotFoundError, NotADirectoryError):
+        return False
+    with files:
+        return any(is_log_file(file.name) and _has_content(file) for file in files)
+
+
+def _has_content(file: "os.DirEntry[str]") -> bool:
+    try:
+        return file.stat().st_size > 0
+    except FileNotFoundError:  # an old entry that was deleted just now: there are newer ones
         return False
 
 

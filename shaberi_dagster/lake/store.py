@@ -48,7 +48,7 @@ retry_conflicts = retry(
 # Whoever opens a table or commits to it goes through its log from the last checkpoint on: 0.6 ms a version, each time.
 _CONFIGURATION = {"delta.checkpointInterval": "10"}
 _BLOCK_ROWS = 16
-_MOST_FRAMES, _FRAME_BYTES = 16, 1 << 18  # of a table, that are kept because they may be asked for again
+_MOST_FRAMES, _FRAME_BYTES = 16, 1 << 17  # of a table, that are kept because they may be asked for again
 _FEW_FILES = 32  # of more, delta-rs is asked which of them have the rows; that takes 4 ms
 _DISK_TROUBLE = re.compile(r"([A-Z][\w/ -]+) \(os error \d+\)")  # in what delta-rs says
 

@@ -84,8 +84,10 @@ class _UnfilledPackage(ModuleType):
                 loader = None if name.startswith("__") else self.__dict__.pop("__loader__", None)
                 if loader is None:  # such a name fills nothing, nor does one that is asked for while it is filled
                     raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-                loader.exec_module(self)
-                self.__loader__ = loader
+                try:
+                    loader.exec_module(self)
+                finally:
+                    self.__loader__ = loader
                 self.__class__ = ModuleType  # type: ignore[assignment]
         return getattr(self, name)
 
