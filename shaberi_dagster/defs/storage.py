@@ -105,9 +105,8 @@ class SqliteEventLogStorage(event_log.SqliteEventLogStorage):
 
     def has_table(self, table_name: str) -> bool:
         """Return whether there is a table; Dagster looks for it at each event, here one that is there is known."""
-        if table_name not in self._known_tables:
-            with self.index_connection() as connection:
-                self._known_tables.update(sqlalchemy.inspect(connection).get_table_names())
+        if table_name not in self._known_tables and super().has_table(table_name):
+            self._known_tables.add(table_name)
         return table_name in self._known_tables
 
     def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
