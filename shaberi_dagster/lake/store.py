@@ -332,7 +332,7 @@ class Lake:
         return frame
 
     def _known_frames(self, table: str) -> dict[str, pl.DataFrame]:
-        """What was read of the table as it is now."""
+        """Frames that were read of the current version of the table, by what was asked for."""
         if not self.exists(table):
             return {}
         delta, known = self.delta(table), self._frames.get(table)

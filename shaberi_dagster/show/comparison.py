@@ -103,7 +103,7 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
             "one's call: paid for once, they are no evidence of their own."
         )
     for sentence in report.audits:
-        yield f"{sentence}; what a rule gets wrong on both sides alike is in no difference, and intervals leave it out."
+        yield f"{sentence}; errors alike on both sides make a difference smaller, and intervals leave them out."
 
 
 def side_title(side: Side) -> str:
