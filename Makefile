@@ -37,7 +37,7 @@ define install_lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {sys.version.split()[0]}: make PYTHON=python3.11")'
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { echo "$(PYTHON) makes no environments: its package venv is missing (on Debian: apt install python3-venv)" >&2; exit 1; }
 	@test -e .venv || chmod go-rwx warehouse
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	sed -n '/^uv==/,/[^\\]$$/p' $< > .venv/uv.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.txt
 	$(BIN)/uv pip sync --quiet --require-hashes --compile-bytecode $<
