@@ -50,7 +50,7 @@ def with_questions(outcome: StageResult, lake: Lake) -> StageResult:
     preview = outcome.preview
     if "question_id" not in preview.columns or preview.is_empty():
         return outcome
-    keys = {"benchmark": outcome.benchmark, "question_id": preview["question_id"].unique().to_list()}
+    keys = {"benchmark": outcome.benchmark, "question_id": preview["question_id"].unique().sort().to_list()}
     texts = lake.read("questions", keys, ["question_id", "question"]).unique("question_id")
     named = preview.join(texts, on="question_id", how="left", maintain_order="left")
     question = pl.coalesce("question", "question_id").alias("question_id")

@@ -19,6 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import sqlalchemy
 from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage import event_log, runs
@@ -101,6 +102,7 @@ class SqliteEventLogStorage(event_log.SqliteEventLogStorage):
         self._engines: dict[str, sqlalchemy.Engine] = {}
         self._known_partitions: set[tuple[str, str]] = set()
         self._known_tables: set[str] = set()
+        self._last_found: tuple[str, dg.EventRecordsResult] | None = None
         super().__init__(folder)
 
     def has_table(self, table_name: str) -> bool:
@@ -115,6 +117,28 @@ class SqliteEventLogStorage(event_log.SqliteEventLogStorage):
         if asked not in self._known_partitions and super().has_dynamic_partition(*asked):
             self._known_partitions.add(asked)
         return asked in self._known_partitions
+
+    def fetch_materializations(
+        self,
+        records_filter: dg.AssetKey | dg.AssetRecordsFilter,
+        limit: int,
+        cursor: str | None = None,
+        ascending: bool = False,
+    ) -> dg.EventRecordsResult:
+        """Find materializations; checks of an asset ask for the same, so the last is known until another is stored."""
+        asked, last = repr((records_filter, limit, cursor, ascending)), self._last_found
+        if last is None or last[0] != asked:
+            self._last_found = last = asked, super().fetch_materializations(records_filter, limit, cursor, ascending)
+        return last[1]
+
+    @contextmanager
+    def index_transaction(self) -> Iterator[sqlalchemy.Connection]:
+        """Open a transaction that stores or deletes materializations."""
+        try:
+            with super().index_transaction() as connection:
+                yield connection
+        finally:
+            self._last_found = None
 
     @contextmanager
     def _connect(self, shard: str) -> Iterator[sqlalchemy.Connection]:

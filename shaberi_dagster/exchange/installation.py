@@ -34,9 +34,9 @@ class Installation(Workspace):
         """Let the manifest of a run say that it is running."""
         begin(run_id, self)
 
-    def changed(self, run_id: str) -> None:
-        """Let the manifest of a run say how far it is, and have the run published at the end."""
-        changed(run_id, self)
+    def changed(self, run_id: str, *, tells: bool = True) -> None:
+        """Have a run published at the end, and let its manifest say how far it is already now if it `tells`."""
+        changed(run_id, self, tells=tells)
 
     def is_published(self, run_id: str) -> bool:
         """Return whether the results of a run are those of its state in the lake, as far as the manifest tells."""

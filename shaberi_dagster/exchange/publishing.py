@@ -1,8 +1,8 @@
 """Publishing: the catalog and `results/` are derived from the lake once per command or Dagster run.
 
-Stages only say which runs they change, and keep `manifest.json` of those true. Whoever began, the command or the
-Dagster run, writes everything else at its end, however that comes. A process killed with -9 does not: the next reader
-then writes the catalog, and the manifest says `running` until the next command for the run, or `shaberi export`.
+Stages only say which runs they change, and those that take long keep `manifest.json` true. Whoever began, the command
+or the Dagster run, writes everything else at its end, however that comes. A process killed with -9 does not: the next
+reader then writes the catalog, and the manifest says `running` until the next command for the run, or `shaberi export`.
 """
 
 import contextlib
@@ -46,9 +46,11 @@ def begin(run_id: str, workspace: Workspace) -> None:
             _tell(run_id, workspace)
 
 
-def changed(run_id: str, workspace: Workspace) -> None:
-    """Let the manifest of a run say how far it is now, and have the run published at the end."""
+def changed(run_id: str, workspace: Workspace, *, tells: bool = True) -> None:
+    """Have a run published at the end, and let its manifest say how far it is already now if it `tells`."""
     told = _unpublished(workspace).setdefault(run_id, {})
+    if not tells:
+        return
     with _TOLD_AT_THE_END:
         now = workspace.lake.versions()
         if now != told:  # a stage that had nothing to do has changed nothing

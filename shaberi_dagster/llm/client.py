@@ -2,11 +2,12 @@
 
 import email.utils
 import re
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -51,6 +52,8 @@ _VERSIONED = re.compile(r"/v\d")
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _certificates = cache(httpx2.create_ssl_context)
 """Whom an endpoint's certificate is trusted from; read once, in 30 ms. SSL_CERT_FILE names others."""
+_no_certificates = partial(ssl.SSLContext, ssl.PROTOCOL_TLS_CLIENT)
+"""Nobody's certificate is trusted: where none is shown."""
 _OWNER_AT_OLLAMA = "library"
 """Of models in Ollama's list, which is complete; it looks at a request's messages before its model."""
 _CONNECTION_ERRORS = (APIConnectionError, aiohttp.ClientError, OSError)
@@ -115,14 +118,16 @@ class ChatClient:
     ) -> None:
         self._provider = provider or PROVIDERS.use(DEFAULT_PROVIDER)()
         self._base_url, self._key, self._settings = base_url, key, settings or ClientSettings()
+        parts = urlsplit(base_url)
+        is_near = parts.hostname in _LOOPBACK
         seconds = httpx2.Timeout(self._settings.read_seconds, connect=self._settings.connect_seconds, pool=None)
         http = DefaultAioHttpClient(
             follow_redirects=False,
             timeout=seconds,
             limits=httpx2.Limits(max_connections=self._settings.connections),
             event_hooks={"response": [self._cap]},
-            trust_env=urlsplit(base_url).hostname not in _LOOPBACK,  # a proxy is for other machines
-            verify=_certificates(),
+            trust_env=not is_near,  # a proxy is for other machines
+            verify=_no_certificates() if is_near and parts.scheme == "http" else _certificates(),
         )
         # Identity: a compressed reply could be of any size when unpacked.
         own = {"Accept-Encoding": "identity", **(headers or {}), **self._provider.headers(key)}

@@ -159,8 +159,8 @@ class Workspace:
     def begin(self, run_id: str) -> None:
         """Hook: a run is about to change."""
 
-    def changed(self, run_id: str) -> None:
-        """Hook: a stage of a run has ended."""
+    def changed(self, run_id: str, *, tells: bool = True) -> None:
+        """Hook: a stage of a run has ended; it `tells` so at once, unless it took little time."""
 
     def is_published(self, run_id: str) -> bool:  # noqa: ARG002
         """Hook: return whether what is derived from a run for readers is up to date."""

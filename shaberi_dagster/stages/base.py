@@ -378,8 +378,9 @@ class RowStage(Stage, Generic[ItemT]):
         facts = {"calls_made": sum(line.calls for line in own), "already_there": sum(line.reused for line in own)}
         if not self.has_callers:
             return facts | {"cost_usd": None}
-        keys = {"run_id": self.run_ids, "stage": self.name, "benchmark": benchmark, "status": "ok"}
-        costs = self.workspace.lake.read("calls", keys, ["cost_usd"])["cost_usd"]
+        keys = {"run_id": self.run_ids, "stage": self.name, "status": "ok"}
+        calls = self.workspace.lake.read("calls", keys, ["benchmark", "cost_usd"])  # the same for all benchmarks
+        costs = calls.filter(benchmark=benchmark)["cost_usd"]
         unknown = costs.is_empty() or costs.has_nulls()
         return facts | {"cost_usd": None if unknown else float(costs.sum())}
 

@@ -72,7 +72,7 @@ def materialize(
         if error is raised:
             raise
         raise error from None
-    workspace.changed(run_id)
+    workspace.changed(run_id, tells=made.makes_calls)
     give_back()  # the next stage is another one, of which each library keeps memory of its own
     return results
 

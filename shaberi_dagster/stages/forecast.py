@@ -383,6 +383,8 @@ class _History:
         )
 
     def find(self, stage: str, benchmark: str, model: str, question_ids: AbstractSet[str]) -> _Past | None:
+        if self._sums.is_empty():
+            return None
         for scope, keys in (
             ("", {"benchmark": benchmark, "model": model}),
             (_OTHER_MODELS, {"benchmark": benchmark}),

@@ -8,8 +8,9 @@ import ctypes
 import os
 import sys
 
-_AT_ONCE = {
-    "_RJEM_MALLOC_CONF": "narenas:2,dirty_decay_ms:0,muzzy_decay_ms:0",  # Polars
+_SOON = {
+    # Polars: not at once, or each of many small reads asks the system for the same again.
+    "_RJEM_MALLOC_CONF": "narenas:2,dirty_decay_ms:20,muzzy_decay_ms:0",
     "DUCKDB_JE_MALLOC_CONF": "dirty_decay_ms:0,muzzy_decay_ms:0",
     "MIMALLOC_PURGE_DELAY": "0",  # Arrow
 }
@@ -18,7 +19,7 @@ _ARENA_MAX = -8  # the number of this option of glibc's mallopt, as in malloc.h
 
 def keep_little() -> None:
     """Let this process, and those that it starts, keep little free memory; only of use before libraries are loaded."""
-    for name, value in _AT_ONCE.items():
+    for name, value in _SOON.items():
         os.environ.setdefault(name, value)
     if libc := _glibc():
         libc.mallopt(_ARENA_MAX, 2)

@@ -5,15 +5,18 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
 import sqlalchemy
 import yaml
 from dagster._core.instance.ref import InstanceRef
+from dagster._core.storage import event_log
 from dagster._core.storage.runs import SqliteRunStorage
 
 from shaberi_dagster.defs.doctor.examination import examine
+from shaberi_dagster.defs.events import report_materializations
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.storage import OpenSqliteStorage, SqliteEventLogStorage, kept_open
 from shaberi_dagster.settings import Settings
@@ -69,6 +72,37 @@ def test_a_table_is_looked_for_until_it_is_there(instance: dg.DagsterInstance, s
     assert storage.has_table("later")
     with storage.index_connection():  # Dagster looks for this one while it writes an event
         assert storage.has_table("asset_event_tags")
+
+
+def test_the_last_materialization_is_looked_for_until_another_is_stored(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+    find = event_log.SqlEventLogStorage.fetch_materializations
+
+    def counting(*args: Any) -> dg.EventRecordsResult:
+        asked.append(args)
+        return find(*args)
+
+    monkeypatch.setattr(event_log.SqlEventLogStorage, "fetch_materializations", counting)
+
+    def last(name: str) -> int:
+        key, partitions = dg.AssetKey(name), ["first"]
+        (record,) = instance.fetch_materializations(dg.AssetRecordsFilter(key, partitions), limit=1).records
+        return record.storage_id
+
+    def store(name: str) -> None:
+        instance.report_runless_asset_event(dg.AssetMaterialization(name, partition="first"))
+
+    store("one")
+    earlier = last("one")
+    assert last("one") == earlier
+    assert len(asked) == 1
+    store("one")
+    assert last("one") > earlier
+    report_materializations(instance, [dg.AssetMaterialization("other", partition="first")])
+    assert last("other") > last("one")
+    assert len(asked) == 4
 
 
 @pytest.mark.parametrize("has_links", [True, False])

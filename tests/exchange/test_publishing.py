@@ -83,7 +83,7 @@ def test_where_nothing_changed_nothing_is_written(workspace, mock, written):
     assert place.stat().st_ino == before
 
 
-def test_a_stage_that_had_nothing_to_do_leaves_the_manifest_alone(workspace, mock, monkeypatch):
+def test_a_stage_that_had_nothing_to_do_or_makes_no_call_leaves_the_manifest_alone(workspace, mock, monkeypatch):
     told, write = [], publishing.write_manifest
     monkeypatch.setattr(publishing, "write_manifest", lambda *args, **options: told.append(write(*args, **options)))
     with published_at_the_end(workspace):
@@ -94,6 +94,9 @@ def test_a_stage_that_had_nothing_to_do_leaves_the_manifest_alone(workspace, moc
         assert len(told) == 2
         materialized(spec, workspace, "judgements")
         assert len(told) == 3
+        materialized(spec, workspace, "scores", "metrics")  # which the end tells of
+        assert len(told) == 3
+    assert manifest_of(spec, workspace)["status"] == "complete"
 
 
 @pytest.mark.parametrize("stage", ["answers", "judgements"])

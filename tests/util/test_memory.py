@@ -55,7 +55,7 @@ def test_commands_set_allocators_before_libraries_are_loaded_unless_the_user_has
     monkeypatch.setattr(start, "import_module", loaded)
     monkeypatch.setattr(start, "take_interrupts", lambda _: None)
     start.run_evals()
-    assert seen == [chosen or "narenas:2,dirty_decay_ms:0,muzzy_decay_ms:0"]
+    assert seen == [chosen or "narenas:2,dirty_decay_ms:20,muzzy_decay_ms:0"]
 
 
 @pytest.mark.long
