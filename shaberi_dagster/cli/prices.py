@@ -14,6 +14,8 @@ with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import output
     from shaberi_dagster.exchange import installation
     from shaberi_dagster.lake import catalog
+    from shaberi_dagster.llm import endpoints
+    from shaberi_dagster.llm import prices as list_of_prices
     from shaberi_dagster.reports import prices as reports
     from shaberi_dagster.runs import known_prices
 
@@ -42,7 +44,12 @@ class Prices(CommandOptions):
 def prices(how: Prices) -> int:
     """Show what the models that were called cost, as it is known now; what was recorded for a call stays."""
     settings = Settings.from_environment()
-    catalog.check_there(settings.warehouse)
-    known = known_prices.known_prices(installation.Installation(settings), refresh=how.refresh)
+    listed = list_of_prices.PriceList.read(settings.prices, endpoints.endpoint_prices())
+    with catalog.open_catalog(settings.warehouse) as views:
+        known = known_prices.known_prices(views, listed)
+    if how.refresh and not known.table_is_current:
+        installation.Installation(settings).record_prices(known.called)
+        with catalog.open_catalog(settings.warehouse) as views:
+            known = known_prices.known_prices(views, listed)
     output.show(reports.price_result(known), "json" if how.as_json else "table")
     return FINE

@@ -1,6 +1,5 @@
 """`run-evals`: evaluate a model, from questions to scores."""
 
-import gc
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +12,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.request_file import as_yaml, read_values
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
-from shaberi_dagster.util.lazy import lazily
+from shaberi_dagster.util.lazy import lazily, loading
 
 with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import evaluation
@@ -77,13 +76,11 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
         raise ConfigurationError("--rejudge asks judges and --reprocess asks nobody: leave one out")
     if how.reprocess:
         calls = calls.model_copy(update={"max_tokens_total": 0})
-    gc.disable()  # imports leave no garbage, so none is looked for among them
     if how.sweep and how.runs > 1:
         raise ConfigurationError("--sweep makes a run for each value and --runs several of one: leave one out")
     requests = request.swept(how.sweep) if how.sweep else request.independent(how.runs)
-    make_evaluation = running.Evaluation
-    gc.freeze()
-    gc.enable()
+    with loading():
+        make_evaluation = running.Evaluation
     made = make_evaluation(requests, calls, rejudge=how.rejudge, reprocess=how.reprocess, submit=how.submit)
     audit = made.audit_of(how.audit)
     if how.dry_run:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import NoReturn
 
 from shaberi_dagster.cli.interrupts import INTERRUPTED, say_how_to_go_on, take_interrupts
+from shaberi_dagster.util.lazy import loading
 from shaberi_dagster.util.memory import keep_little
 
 
@@ -22,13 +23,12 @@ def _run(module: str, *, only_reads: bool = False) -> None:
         only_reads: It ends soon, so nothing looks for garbage or gives memory back: a tenth of its processor time.
     """
     take_interrupts(_interrupted)
-    gc.disable()  # imports leave no garbage
-    if not only_reads:
+    if only_reads:
+        gc.disable()
+    else:
         keep_little()
-    app, command = import_module(module).app, import_module("shaberi_dagster.cli.command")
-    if not only_reads:
-        gc.freeze()
-        gc.enable()
+    with loading():
+        app, command = import_module(module).app, import_module("shaberi_dagster.cli.command")
     command.end_at_once(command.run_command(app))
 
 

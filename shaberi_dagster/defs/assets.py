@@ -118,11 +118,10 @@ def questions(context: dg.AssetExecutionContext, workspace: WorkspaceResource) -
 def _bring_up_to_date(
     stage: type[Stage], context: dg.AssetExecutionContext, resource: WorkspaceResource, config: dg.Config
 ) -> Results:
-    judging, asked = _Judges(**part_of(config, _Judges)), _Passes(**part_of(config, _Passes))
-    gate, options = _Gate(**part_of(config, _Gate)), CallOptions(**part_of(config, CallOptions))
+    judging, asked, gate = part_of(config, _Judges), part_of(config, _Passes), part_of(config, _Gate)
     # Stages, and runs of one command, have one budget.
     spender = context.run.tags.get(COMMAND_TAG, context.run.run_id)
-    workspace = resource.workspace(context.log, options, spender)
+    workspace = resource.workspace(context.log, part_of(config, CallOptions), spender)
     names = [name for name in ALL_BENCHMARKS if dg.AssetKey([stage.name, name]) in context.selected_asset_keys]
     together = made_together(stage.name, context.partition_keys, workspace.lake)
     results: list[StageResult] = []

@@ -39,10 +39,9 @@ def decisions(
     config: DecisionConfig,  # type: ignore[valid-type]
 ) -> dg.MaterializeResult[None]:
     """Decision about the better of some models, with as few questions as it takes; each materialization is one."""
-    options = CallOptions(**part_of(config, CallOptions))
-    place = workspace.workspace(context.log, options, spender=context.run.run_id)
+    place = workspace.workspace(context.log, part_of(config, CallOptions), spender=context.run.run_id)
     curve: list[dict[str, Any]] = []
-    decision = prepare(DecisionRequest(**part_of(config, DecisionRequest)), place)
+    decision = prepare(part_of(config, DecisionRequest), place)
 
     def after_round(looks: Sequence[Look]) -> None:
         curve.extend(_row(decision, look) for look in looks)
@@ -92,9 +91,8 @@ def links(
     config: LinkConfig,  # type: ignore[valid-type]
 ) -> dg.MaterializeResult[None]:
     """Measured link between imported and new scores of a judge; each materialization is one."""
-    options = CallOptions(**part_of(config, CallOptions))
-    place = workspace.workspace(context.log, options, spender=context.run.run_id)
-    link = prepare_link(LinkRequest(**part_of(config, LinkRequest)), place)
+    place = workspace.workspace(context.log, part_of(config, CallOptions), spender=context.run.run_id)
+    link = prepare_link(part_of(config, LinkRequest), place)
     measure(link, place)
     rows = pl.DataFrame(read_link(link.link_id, place.lake), schema=LINKS.schema)
     offsets = rows.select("benchmark", "n_scored", "score_offset", "lower", "upper", "spread", "granted")
@@ -126,9 +124,8 @@ def audits(
     config: AuditConfig,  # type: ignore[valid-type]
 ) -> dg.MaterializeResult[None]:
     """Audit of rule verdicts that were drawn at random: a model grades the same answers."""
-    options = CallOptions(**part_of(config, CallOptions))
-    place = workspace.workspace(context.log, options, spender=context.run.run_id)
-    audit = prepare_audit(AuditRequest(**part_of(config, AuditRequest)), place)
+    place = workspace.workspace(context.log, part_of(config, CallOptions), spender=context.run.run_id)
+    audit = prepare_audit(part_of(config, AuditRequest), place)
     audit.materialize()
     counts = audit.stored().group_by("benchmark", "rule_verdict", "verdict", "status").len().sort("benchmark")
     return dg.MaterializeResult(metadata={"verdicts": dg.MetadataValue.md(markdown_table(counts))})

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from types import GenericAlias, NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import dagster as dg
 import pydantic
@@ -18,6 +18,7 @@ from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.ordered import CALLING_NAMES
 from shaberi_dagster.stages.pass_outputs import PassOutputs
 
+ModelT = TypeVar("ModelT", bound=pydantic.BaseModel)
 _CHOICES: Mapping[Known, Callable[[], Sequence[str]]] = {
     "benchmarks": lambda: ["all", *ALL_BENCHMARKS],
     "strategies": lambda: [SINGLE, *STRATEGIES],
@@ -54,9 +55,9 @@ def given(config: dg.Config) -> dict[str, Any]:
     return config.model_dump(mode="json", exclude_none=True, warnings=False)  # defaults are words, not enumerations
 
 
-def part_of(config: dg.Config, model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """The given values that belong to the model."""
-    return {name: value for name, value in given(config).items() if name in model.model_fields}
+def part_of(config: dg.Config, model: type[ModelT]) -> ModelT:
+    """Make the model of the given values that belong to it."""
+    return model(**{name: value for name, value in given(config).items() if name in model.model_fields})
 
 
 def stage_config(

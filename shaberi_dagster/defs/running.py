@@ -40,7 +40,7 @@ from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
 from shaberi_dagster.util.identity import run_id_of
-from shaberi_dagster.util.lazy import lazily
+from shaberi_dagster.util.lazy import lazily, loading
 from shaberi_dagster.util.progress import Reporter, failures_in_words
 
 _WRONG = "answers that no rule can decide count as wrong (add --judge-model to have them judged)"
@@ -166,8 +166,10 @@ class Evaluation:
             for spec in self._other_models() if answers else ():
                 check_endpoints(spec, workspace, answers=answers, judges=(), stages=[Answers.name])
         self._announce(reporter.note)
+        with loading():
+            materialization, open_instance = jobs.Materialization, execution.ready_instance
         wanted = {
-            spec.run_id: jobs.Materialization(
+            spec.run_id: materialization(
                 spec.run_id,
                 self.benchmarks,
                 stages=self._stages(),
@@ -186,7 +188,7 @@ class Evaluation:
                 partitions.add_partition(spec, instance)
                 yield spec, wanted[spec.run_id]
 
-        with execution.ready_instance(workspace.settings.dagster_home) as instance:
+        with open_instance(workspace.settings.dagster_home) as instance:
             if self._submit:
                 by_workers = submission.ByWorkers(workspace, instance)
                 for spec in self._specs:  # which are then made side by side

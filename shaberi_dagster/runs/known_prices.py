@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from shaberi_dagster.lake.catalog import write_catalog
-from shaberi_dagster.llm.prices import Price
-from shaberi_dagster.runs.workspace import Workspace
+import duckdb
+
+from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.llm.prices import Price, PriceList
 
 
 @dataclass(frozen=True)
@@ -12,28 +13,23 @@ class KnownPrices:
     """Prices of all models that were called.
 
     Attributes:
-        prices: Of each model at each address, those of its whole history.
-        unknown: Models and addresses that have none.
+        called: Models and the base URLs where they were called.
+        prices: Of each of them those of its whole history.
+        unknown: Those that have none.
         table_is_current: Whether the table `prices`, by which SQL prices calls anew, says the same.
     """
 
+    called: tuple[tuple[str, str], ...]
     prices: tuple[Price, ...]
     unknown: tuple[tuple[str, str], ...]
     table_is_current: bool
 
 
-def known_prices(workspace: Workspace, *, refresh: bool = False) -> KnownPrices:
-    """The prices of the models that were called.
-
-    Args:
-        workspace: Whose lake, and whose price file.
-        refresh: Write them into the table first.
-    """
-    called = sorted(workspace.lake.read("calls", columns=["model", "base_url"]).unique().iter_rows())
-    histories = {pair: workspace.prices.history(*pair) for pair in called}
-    if refresh and workspace.record_prices(called):
-        write_catalog(workspace.lake)
+def known_prices(catalog: duckdb.DuckDBPyConnection, known: PriceList) -> KnownPrices:
+    """The prices of the models that were called, as they are known now."""
+    called = tuple((row["model"], row["base_url"]) for row in fetch(catalog, "called_models"))
+    histories = {pair: known.history(*pair) for pair in called}
     prices = tuple(price for history in histories.values() for price in history)
-    recorded = {Price(**row) for row in workspace.lake.read("prices").drop("created_at").iter_rows(named=True)}
+    recorded = {Price(**row) for row in fetch(catalog, "recorded_prices")}
     unknown = tuple(pair for pair, history in histories.items() if not history)
-    return KnownPrices(prices, unknown, recorded == set(prices))
+    return KnownPrices(called, prices, unknown, recorded == set(prices))

@@ -31,7 +31,7 @@ from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
+from shaberi_dagster.util.lazy import lazily, loading
 from shaberi_dagster.util.progress import LogReporter, Reporter
 
 with lazily(__name__):
@@ -73,9 +73,8 @@ class EngineThread:
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="llm-engine", daemon=True)
         self._thread.start()
-        make_engine = llm.Engine
-        # What is loaded by now stays: looking through it again and again for garbage is a tenth of a call's cost.
-        gc.freeze()
+        with loading():  # looking through it again and again for garbage would be a tenth of a call's cost
+            make_engine = llm.Engine
         self.announce: Callable[[str], object] = lambda _: None
         self.engine = make_engine(environment, embedded=lambda model: start_embedded(model, self.announce))
         self.run(self.engine.__aenter__())

@@ -6,10 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from shaberi_dagster.util.lazy import lazily
+from shaberi_dagster.util.lazy import fill_later, lazily
 
 with lazily(__name__):
     from scipy import special, stats  # half a second
+fill_later("numpy.f2py", "numpy.testing")  # SciPy takes all that NumPy has, also what translates Fortran
 
 ALPHA, POWER = 0.05, 0.8
 

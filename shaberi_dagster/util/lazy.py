@@ -1,6 +1,7 @@
 """Imports that are put off until what they import is used, for modules that cost start-up time."""
 
 import builtins
+import gc
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,6 +54,19 @@ def lazily(importer: str) -> Iterator[None]:
             yield
         finally:
             _python.__import__ = eager
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Load libraries within this context: imports leave no garbage, so none is looked for now, nor later among them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
 
 
 def handed_out(variables: dict[str, Any]) -> Callable[[str], Any]:

@@ -19,8 +19,8 @@ _CALLING = ("answers", "judgements")
 def test_a_config_has_the_fields_of_its_models_and_gives_each_its_part() -> None:
     both = config_class("Both", "Both.", RunRequest, CallOptions)
     config = both(model="m", concurrency=3, limiter="aimd")
-    assert CallOptions(**part_of(config, CallOptions)) == CallOptions(concurrency=3, limiter="aimd")
-    assert RunRequest(**part_of(config, RunRequest)) == RunRequest(model="m")
+    assert part_of(config, CallOptions) == CallOptions(concurrency=3, limiter="aimd")
+    assert part_of(config, RunRequest) == RunRequest(model="m")
 
 
 def test_only_options_that_are_not_the_default_are_in_a_run_config() -> None:

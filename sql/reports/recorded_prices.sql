@@ -1,0 +1,2 @@
+-- The table of prices, without when each was written.
+select * exclude (created_at) from prices
