@@ -9,6 +9,7 @@ from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from shaberi_dagster.lake.files import kept, states_of
 from shaberi_dagster.settings import MIRROR_MARK, plugin_folders, project_folder
@@ -28,6 +29,9 @@ _SETTING = re.compile(r"SHABERI_(?!.*(KEY|URL))|COLUMNS|LINES|TERM|COLORTERM|NO_
 _BESIDE_TABLES = re.compile(r"/(\.catalog-|catalog\.duckdb|_journal/|_locks/|__pycache__/)")
 
 
+_MOST_KEPT = 8
+
+
 class _Printed(StringIO):
     """A text that is drawn for stdout, whose encoding may lack the lines of tables."""
 
@@ -39,10 +43,10 @@ class _Printed(StringIO):
 def show_once(
     name: str, warehouse: Path, question: object, make: Callable[[], "Document"], output_format: str = "table"
 ) -> None:
-    """Print a report; the last one of a command is kept in the user's caches, and printed again where it is asked for.
+    """Print a report; the last few of a command are kept in the user's caches, and printed again where asked for.
 
     Args:
-        name: Of the command, which is that of the file.
+        name: Of the command, with which the names of the files begin.
         warehouse: The lake.
         question: All that was asked; its `repr` tells it from others.
         make: Reads the report from the lake.
@@ -59,7 +63,9 @@ def show_once(
     if (warehouse / MIRROR_MARK).exists():  # it does not know what the store has by now
         text = printed()
     else:
-        text = kept(name, repr((question, output_format, _surroundings(warehouse))), printed)
+        asked = repr((question, output_format))
+        slot = crc32(asked.encode()) % _MOST_KEPT
+        text = kept(f"{name}-{slot}", repr((asked, _surroundings(warehouse))), printed)
     sys.stdout.write(text.decode())
 
 

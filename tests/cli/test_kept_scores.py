@@ -58,6 +58,7 @@ def test_the_same_question_of_the_same_lake_is_printed_again(shown: Callable[...
     assert shown(is_read=False) == text
     assert shown(null_policy="zero", is_read=True) != text
     assert shown("csv", is_read=True) != text
+    assert shown(is_read=False) == text
 
 
 def test_another_lake_terminal_or_plugin_is_read_for(
