@@ -20,6 +20,7 @@ from shaberi_dagster.benchmarks.registry import Benchmark
 from shaberi_dagster.defs import code_location as definitions
 from shaberi_dagster.defs.assets import _checks_of, specs_of
 from shaberi_dagster.defs.doctor.examination import examine_plugins
+from shaberi_dagster.defs.running import Evaluation
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.results.manifest import manifest_of, read_records
@@ -31,7 +32,7 @@ from shaberi_dagster.llm.reply import ReceivedReply
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.types import Message, Sampling
 from shaberi_dagster.runs.planning import plan_run
-from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
@@ -195,6 +196,31 @@ def test_a_judge_of_ones_own_asks_as_often_as_it_needs_and_only_once(folder: Pat
     assert [plugin.name for plugin in spec.plugins if plugin.kind == "judge"] == ["twice"]
     (calls,) = (estimate.calls for estimate in counted if estimate.stage == "judgements")
     assert calls == judged.height
+
+
+def test_a_judge_of_ones_own_that_says_no_number_is_named(folder: Path) -> None:
+    file = folder / "llm_judges/twice.py"
+    file.write_text(file.read_text(encoding="utf-8").replace("return max(", "return 'three' or max("), encoding="utf-8")
+    with running_mock(script=_twice) as mock, own_engine({}), without_results():
+        workspace = Installation(Settings.from_environment(), environment={})
+        place = {"base_url": mock.base_url, "judge_base_url": mock.base_url}
+        spec = plan_run(RunRequest(model="m", benchmarks=["manners"], judge_models=["j+twice"], **place), workspace)
+        store_run(spec, workspace)
+        materialize("answers", spec.run_id, ["manners"], workspace)
+        with pytest.raises(
+            ConfigurationError, match=r"twice\.py: TypeError: score\(\) returned 'three', which is no number"
+        ):
+            materialize("judgements", spec.run_id, ["manners"], workspace)
+
+
+def test_a_prompt_that_is_missing_is_found_before_anything_is_paid_for(folder: Path) -> None:
+    shutil.rmtree(folder / "prompts/judging")
+    with running_mock(script=answer) as mock, own_engine({}):
+        place = {"base_url": mock.base_url, "judge_base_url": mock.base_url}
+        request = RunRequest(model="m", benchmarks=["manners"], judge_models=["j"], **place)
+        with pytest.raises(ConfigurationError, match=r"judge j cannot be asked about manners: .*primary\.jinja"):
+            Evaluation([request], CallOptions()).run()
+        assert not mock.bodies
 
 
 def test_the_graph_has_the_assets_of_a_new_benchmark(folder: Path) -> None:

@@ -23,6 +23,8 @@ _SHORT = ("what", "how", "with --html", "budget")
 _LONG = (*_SHORT, "advanced", "as the original")
 _OF_EVERY_COMMAND = {"debug", "version", "install_completion", "show_completion", "help_all", "help"}
 _METAVARS = {int: "N", float: "X", str: "NAME", Path: "FILE"}
+_LISTS = ("NAMES", "MODELS")
+"""What the help calls lists with commas."""
 _HELP_ALL = "shaberi.help_all"
 _Files = Callable[[Path, Mapping[str, Any]], Mapping[str, Any]]
 
@@ -136,6 +138,15 @@ def takes_models(function: Callable[..., int], files: _Files | None = None) -> A
 
 class OptionsCommand(TyperCommand):
     """A command whose help stands in groups: the main ones on one screen, all of them with `--help-all`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse a command line; of a list that is given twice the first one would be lost."""
+        for parameter in self.params:
+            given = [arg for arg in args if arg.partition("=")[0] in parameter.opts and arg.startswith("--")]
+            if len(given) > 1 and getattr(parameter, "metavar", None) in _LISTS:
+                raise typer.BadParameter(f"{parameter.opts[0]} is given {len(given)} times: name several as A,B")
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group; the short help only names the options of the others, if there are some."""

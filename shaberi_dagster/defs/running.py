@@ -34,7 +34,7 @@ from shaberi_dagster.settings import Settings, check_cluster
 from shaberi_dagster.show.live import reporter_for
 from shaberi_dagster.show.text import printable
 from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.evaluation import check_endpoints, is_up_to_date
+from shaberi_dagster.stages.evaluation import check_endpoints, check_prompts, is_up_to_date
 from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import set_status
@@ -162,6 +162,8 @@ class Evaluation:
             answers = self.benchmarks if Answers.name in stages and self._n_missing else []
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
             judges = self._llm_judges() if Judgements.name in stages else []
+            if self.spec.origin == "own":
+                check_prompts(self.spec, self.benchmarks, stages, workspace, self._judges())
             check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, stages=stages)
             for spec in self._other_models() if answers else ():
                 check_endpoints(spec, workspace, answers=answers, judges=(), stages=[Answers.name])

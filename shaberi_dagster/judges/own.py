@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from numbers import Real
 from typing import Any, ClassVar
 
 from shaberi_dagster.benchmarks.questions import Question
@@ -93,6 +94,8 @@ class ModelJudge(Judge):
         try:
             with running(self, _FailedCallError):
                 score = await self.score(case.question, case.answer["answer"], self._said(first), ask)
+                if score is not None and not isinstance(score, Real):
+                    raise TypeError(f"score() returned {score!r}, which is no number")
         except _FailedCallError:
             return self._row(calls) | _failure(calls[-1])
         low, high = self.benchmark.scale_minimum, self.benchmark.scale_maximum

@@ -8,6 +8,7 @@ import duckdb
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.connections import frame_of
 from shaberi_dagster.lake.statements import fetch, parsed_statement, rows_of, run_statement
+from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.report import Document, Report, Row, Table
 from shaberi_dagster.reports.requests import BASELINE
@@ -35,16 +36,33 @@ def read_report(catalog: duckdb.DuckDBPyConnection, report: Report, selection: A
     """
     if report.read is not None:
         return report.read(catalog, selection)
+    names = [table.name for table in report.tables]
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"report {report.name}: two of its tables have one name ({', '.join(names)})")
     found = {table.name: rows_of(_selected(catalog, table, selection)) for table in report.tables}
     for table in report.tables:
         _check_columns(table, found[table.name][0])
+    _check_parameters(catalog, report, selection)
     columns, _ = found[report.tables[0].name]
     rows: dict[str, Sequence[Row]] = {name: rows for name, (_, rows) in found.items()}
     for table in report.tables:
         if table.derive and rows[table.name]:
             rows[table.name] = [table.derive(row) for row in rows[table.name]]
             columns = list(rows[report.tables[0].name][0])
-    return report.result(rows, columns)
+    with running(report.verdict or report.result):
+        return report.result(rows, columns)
+
+
+def _check_parameters(catalog: duckdb.DuckDBPyConnection, report: Report, selection: Any) -> None:
+    """Refuse a report that takes a choice and does nothing with it.
+
+    Raises:
+        ConfigurationError: It names the field of the selection, and the parameters that there are.
+    """
+    used = set().union(*(parsed_statement(catalog, table.sql).named_parameters for table in report.tables))
+    if unused := [f"${name}" for name in vars(selection) if name not in used]:
+        has = ", ".join(f"${name}" for name in sorted(used)) or "no parameter"
+        raise ConfigurationError(f"report {report.name}: none of its statements has {unused[0]}; they have {has}")
 
 
 def _check_columns(table: Table, given: Sequence[str]) -> None:
@@ -60,7 +78,9 @@ def _check_columns(table: Table, given: Sequence[str]) -> None:
 
 def report_frame(catalog: duckdb.DuckDBPyConnection, report: Report, selection: Any) -> "pl.DataFrame":
     """Read the first table of a declared report as a frame."""
-    return frame_of(_selected(catalog, report.tables[0], selection))
+    found = _selected(catalog, report.tables[0], selection)
+    _check_parameters(catalog, report, selection)
+    return frame_of(found)
 
 
 def _selected(catalog: duckdb.DuckDBPyConnection, table: Table, selection: Any) -> duckdb.DuckDBPyConnection:

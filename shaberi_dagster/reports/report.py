@@ -201,7 +201,7 @@ class Table:
         remarks: Make more of them of the rows, such as `When`; an empty one is none.
         name: The key of its rows in JSON.
         sql: The statement of `sql/reports/` whose rows it has.
-        totals: What the document in JSON sums; none: the columns with a total.
+        totals: Values that the document in JSON sums, under `total` or for a table with a name under `{name}_total`.
         brief: A terminal has one line for rows that are alike in these values, where there are more than 40.
         rows: What it was made of.
         narrow: What a terminal has instead where there is no room for it.
@@ -428,5 +428,6 @@ class Report:
             document[table.name] = rows[table.name]
             if table.totals:
                 sums = table.summed(rows[table.name])
-                document["total"] = {name: sums[name] for name in table.totals}
+                of_table = "total" if table.name == Table.name else f"{table.name}_total"
+                document[of_table] = {name: sums[name] for name in table.totals}
         return Result(said, first, document, csv_columns)

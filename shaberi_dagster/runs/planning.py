@@ -45,6 +45,7 @@ from shaberi_dagster.runs.spec import (
 from shaberi_dagster.runs.stored import differences, find_run, has_begun, merged, store_run, stored_spec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.util.identity import check_model_name, check_run_tag
+from shaberi_dagster.util.names import did_you_mean
 
 _OF_ANSWERS = (
     *("temperature", "max_tokens", "frequency_penalty", "samples", "sample_models", "single"),
@@ -336,7 +337,13 @@ class _Planner:
         for name in self._judges_named(benchmark):
             model, _, variant = name.rpartition("+")
             # A variant's name taken for a model's would be asked with the prompts as they are.
-            is_variant = model and (variant in self.workspace.prompts.variants or is_own(variant))
+            variants = self.workspace.prompts.variants
+            is_variant = model and (variant in variants or is_own(variant))
+            if model and not is_variant and name not in known:
+                there = did_you_mean(variant, [*variants, *JUDGES, *ADOPTED], "there are")
+                raise ConfigurationError(
+                    f"judge {name!r}: {variant!r} is no prompt variant, adopted set or judge of yours; {there}"
+                )
             judge = known.get(name) or (_AskedJudge(model, variant) if is_variant else _AskedJudge(name, None))
             judge = judge._replace(prompt=self.request.judge_prompt or judge.prompt)
             asked[check_model_name(judge_name(*judge), "judge")] = judge

@@ -171,6 +171,20 @@ def check_keys(spec: RunSpec, workspace: Workspace) -> None:
         check_bound(endpoint, workspace.environment)
 
 
+def check_prompts(
+    spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str], workspace: Workspace, judges: Sequence[str] = ()
+) -> None:
+    """Find a prompt that is missing or broken before anything is paid for; the arguments are those of `materialize`.
+
+    Raises:
+        PromptError: There is one.
+    """
+    plan = RunPlan(spec, benchmarks, workspace, judges)
+    for stage in stages:
+        for _ in stage_named(stage).prompts(plan):
+            pass
+
+
 def check_endpoints(
     spec: RunSpec,
     workspace: Workspace,

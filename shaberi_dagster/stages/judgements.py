@@ -21,7 +21,7 @@ from shaberi_dagster.lake.schemas import JUDGEMENTS
 from shaberi_dagster.lake.writer import RowWriter
 from shaberi_dagster.llm.request import CallMaker, ModelEndpoint
 from shaberi_dagster.llm.types import CallRange
-from shaberi_dagster.prompts.library import PromptLibrary
+from shaberi_dagster.prompts.library import PromptError, PromptLibrary
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, judge_prompts
 from shaberi_dagster.runs.spec import RunSpec
@@ -95,7 +95,12 @@ class Judgements(RowStage[JudgementItem]):
         for benchmark in plan.names:
             for name in plan.spec.chosen_judges(benchmark, plan.judges):
                 if (judge := plan.spec.judge(name)) and not is_own(judge.prompt):
-                    yield from judge_prompts(plan.workspace.prompts, get_benchmark(benchmark), judge.prompt)
+                    try:
+                        yield from judge_prompts(plan.workspace.prompts, get_benchmark(benchmark), judge.prompt)
+                    except PromptError as error:
+                        raise PromptError(
+                            f"judge {name} cannot be asked about {benchmark}: {error} (a judge of yours is MODEL+NAME)"
+                        ) from error
 
     @classmethod
     def n_rows(cls, spec: RunSpec, benchmark: str, judges: Sequence[str] = ()) -> int:

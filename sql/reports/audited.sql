@@ -8,11 +8,6 @@ select
     list_sort(list(distinct auditor)) as auditors, strftime(max(audited_at), '%Y-%m-%d') as audited_on
 from audited_verdicts
 where ($run_ids is null or list_contains($run_ids, run_id))
-  and ($models is null or list_contains($models, model))
-  and (
-      $tags is null or list_contains($tags, run_tag) or run_id in (select run_id from runs where list_contains($tags, base_tag))
-      or run_id in (from imported_runs($tags, null))
-  )
-  and ($sources is null or run_id in (from imported_runs(null, $sources)))
+  and run_id in (from selected_runs($models, $tags, $sources))
 group by all
 order by judge, benchmark

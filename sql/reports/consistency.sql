@@ -9,11 +9,6 @@ select
 from judgement_evidence
 where status = 'ok'
   and len(sample_scores) > 1
-  and ($models is null or list_contains($models, model))
-  and (
-      $tags is null or run_id in (select run_id from runs where list_contains($tags, run_tag) or list_contains($tags, base_tag))
-      or run_id in (from imported_runs($tags, null))
-  )
-  and ($sources is null or run_id in (from imported_runs(null, $sources)))
+  and run_id in (from selected_runs($models, $tags, $sources))
 group by judge, benchmark
 order by judge, benchmark

@@ -6,12 +6,7 @@ select
 from (
     from audited_verdicts
     where is_unsettled
-      and ($models is null or list_contains($models, model))
-      and (
-          $tags is null or list_contains($tags, run_tag) or run_id in (select run_id from runs where list_contains($tags, base_tag))
-          or run_id in (from imported_runs($tags, null))
-      )
-      and ($sources is null or run_id in (from imported_runs(null, $sources)))
+      and run_id in (from selected_runs($models, $tags, $sources))
 ) as audited
 join lake.judgements as judged
   on judged.run_id = audited.run_id and judged.benchmark = audited.benchmark and judged.judge = audited.judge

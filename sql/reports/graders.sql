@@ -18,12 +18,7 @@ with measured(form, read, wrong, at_most) as (values
     from judgements
     where score_source = 'rule' and not superseded
       and ($run_ids is null or list_contains($run_ids, run_id))
-      and ($models is null or list_contains($models, model))
-      and (
-          $tags is null or list_contains($tags, run_tag)
-          or run_id in (select run_id from runs where list_contains($tags, base_tag)) or run_id in (from imported_runs($tags, null))
-      )
-      and ($sources is null or run_id in (from imported_runs(null, $sources)))
+      and run_id in (from selected_runs($models, $tags, $sources))
 ), audited as (
     select
         judge, coalesce(form, '') as form, count(*) as n_audited, count(error) as n_wrong,

@@ -24,10 +24,5 @@ select run_id, model, run_tag, status, benchmarks, n_answers, n_failed, score, c
 from runs
 join answered using (run_id)
 left join overall using (run_id)
-where ($models is null or list_contains($models, model))
-  and (
-      $tags is null or list_contains($tags, run_tag) or list_contains($tags, base_tag)
-      or run_id in (from imported_runs($tags, null))
-  )
-  and ($sources is null or run_id in (from imported_runs(null, $sources)))
+where run_id in (from selected_runs($models, $tags, $sources))
 order by created_at desc, run_id

@@ -2,11 +2,6 @@
 select run_id, model, run_tag, status, status_by_benchmark
 from runs
 where status not in ('complete', 'decision')
-  and ($models is null or list_contains($models, model))
-  and (
-      $tags is null or list_contains($tags, run_tag) or list_contains($tags, base_tag)
-      or run_id in (from imported_runs($tags, null))
-  )
-  and ($sources is null or run_id in (from imported_runs(null, $sources)))
+  and run_id in (from selected_runs($models, $tags, $sources))
   and ($first_runs is null or run_number <= $first_runs)
 order by model, run_tag

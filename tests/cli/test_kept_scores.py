@@ -83,7 +83,7 @@ def test_another_lake_terminal_or_plugin_is_read_for(
 
 def test_what_is_kept_and_damaged_is_not_shown(shown: Callable[..., str], tmp_path: Path) -> None:
     text = shown(is_read=True)
-    kept = tmp_path / "caches" / "view-scores"
+    (kept,) = (tmp_path / "caches").glob("view-scores-*")
     content = kept.read_bytes()
     kept.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     assert shown(is_read=True) == text

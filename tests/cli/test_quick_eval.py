@@ -86,7 +86,8 @@ def mock() -> Iterator[MockEndpoint]:
 
 def options(mock: MockEndpoint, sums: Path, *more: str) -> list[str]:
     return [
-        *("--model", MODEL, "--base-url", mock.base_url, "--questions", str(sums), "--datasets", "gsm8k"),
+        *("--model", MODEL, "--base-url", mock.base_url, "--questions", str(sums)),
+        *([] if "--datasets" in more else ["--datasets", "gsm8k"]),
         *("--ensemble", str(SIZE), "--concurrency", "1", *more),
     ]
 
@@ -569,5 +570,8 @@ def test_the_installed_command_writes_its_document_and_refuses_nonsense_in_one_l
     assert document["status"] == "complete"
     assert "answers gsm8k 12/12, 0 failed" in finished.err
     assert "plurality" in finished.out
-    refused = run_anew("quick-eval", *arguments, "--strategy", "guess", environment=lake_of(tmp_path))
+    twice = run_anew("quick-eval", *arguments, "--strategy", "majority", environment=lake_of(tmp_path))
+    assert twice.complaint == "Invalid value: --strategy is given 2 times: name several as A,B"
+    arguments[arguments.index("--strategy") + 1] = "guess"
+    refused = run_anew("quick-eval", *arguments, environment=lake_of(tmp_path))
     assert "unknown strategy 'guess'; known: standard" in refused.complaint

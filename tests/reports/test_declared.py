@@ -34,7 +34,12 @@ LENGTHS = Report(
             totals=("answers",),
             remarks=[When("empty", "{empty} answers are empty.")],
         ),
-        Table([Column("model"), Column("the longest", "longest"), Column("of", "benchmark")], name="longest", sql="longest"),
+        Table(
+            [Column("model"), Column("the longest", "longest"), Column("of", "benchmark"), Column("n", total=True)],
+            name="longest",
+            sql="longest",
+            totals=("n",),
+        ),
     ],
     selection=RunSelection,
     verdict=lambda rows: f"{max(rows['rows'], key=lambda row: row['mean_length'])['model']} writes most.",
@@ -43,11 +48,11 @@ LENGTHS = Report(
 """
 _LENGTHS = """
 select model, count(*) as answers, avg(length(answer)) as mean_length, count(*) filter (answer = '') as empty
-from answers where $models is null or list_contains($models, model) group by model order by model
+from answers where run_id in (from selected_runs($models, $tags, $sources)) group by model order by model
 """
 _LONGEST = """
-select model, max(length(answer)) as longest, arg_max(benchmark, length(answer)) as benchmark
-from answers where $models is null or list_contains($models, model) group by model order by model
+select model, max(length(answer)) as longest, arg_max(benchmark, length(answer)) as benchmark, count(*) as n
+from answers where run_id in (from selected_runs($models, $tags, $sources)) group by model order by model
 """
 
 
@@ -100,12 +105,14 @@ def test_its_command_shows_the_verdict_first_and_its_tables_in_each_format(said:
         "total        3",
         "1 answers are empty.",
         "",
-        "model  the longest  of",
-        "a                4  tengu",
-        "b            1,200  tengu",
+        "model  the longest  of     n",
+        "a                4  tengu  2",
+        "b            1,200  tengu  1",
+        "total                      3",
     ]
     data = json.loads(said("lengths", "--format", "json"))
-    assert list(data) == ["verdict", "rows", "total", "longest"]
+    assert list(data) == ["verdict", "rows", "total", "longest", "longest_total"]
+    assert data["longest_total"] == {"n": 3}
     assert (data["rows"][1]["mean_length"], data["total"], data["longest"][0]["longest"]) == (1200.0, {"answers": 3}, 4)
     rows = csv.DictReader(io.StringIO(said("lengths", "--model", "a", "--format", "csv")))
     assert [(row["model"], row["answers"], row["empty"]) for row in rows] == [("a", "2", "1")]
@@ -131,6 +138,9 @@ def test_the_list_of_commands_runs_no_file_of_a_plugin(said: Callable[..., str],
 def test_its_selection_is_that_of_all_reports(said: Callable[..., str]) -> None:
     with pytest.raises(ConfigurationError, match="no model 'c'"):
         said("lengths", "--model", "c")
+    assert json.loads(said("lengths", "--tag", "t", "--format", "json"))["total"] == {"answers": 3}
+    with pytest.raises(ConfigurationError, match="no tag 'u'"):
+        said("lengths", "--tag", "u")
 
 
 def test_the_library_and_a_page_have_it(warehouse: Path) -> None:
@@ -180,3 +190,27 @@ def test_a_report_without_rows_has_no_verdict(said: Callable[..., str], warehous
     _add(warehouse, "nothing", _LENGTHS.replace("where", "where false and"))
     assert "There is nothing yet." in said("nothing")
     assert "verdict" not in json.loads(said("nothing", "--format", "json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        (
+            "without_tags",
+            ("$tags", "null"),
+            r"report without_tags: none of its statements has \$tags; they have \$models, ",
+        ),
+        ("twice", ('name="longest"', 'name="rows"'), r"two of its tables have one name \(rows, rows\)"),
+        ("misread", ("['model']}", "['modle']}"), r"reports/misread\.py:\d+: KeyError: 'modle'"),
+    ],
+)
+def test_what_is_wrong_with_its_declaration_is_said(
+    said: Callable[..., str], warehouse: Path, name: str, change: tuple[str, str], message: str
+) -> None:
+    of_both = "select max(length(answer)) as longest, any_value(benchmark) as benchmark, count(*) as n, "
+    _add(warehouse, name, _LENGTHS.replace("select ", of_both, 1).replace(*change))
+    columns = warehouse.parent / f"plugins/reports/{name}.py"
+    declared = columns.read_text(encoding="utf-8").replace('sql="longest"', f'sql="{name}"')
+    columns.write_text(declared.replace(*change), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=message):
+        said(name)
