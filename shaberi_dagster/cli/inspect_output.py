@@ -11,7 +11,7 @@ from shaberi_dagster.cli.options import CommandOptions, application
 from shaberi_dagster.cli.output import endless_console
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.reports.inspection import Filter, read_runs
+from shaberi_dagster.reports.inspection import Filter, check_filter, read_runs
 from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
@@ -59,6 +59,9 @@ def inspect_output(selection: RunSelection, how: InspectOutput) -> int:
         runs = read_runs(catalog, **vars(selection), benchmark=questions.benchmark)
         if not runs:
             raise ConfigurationError('no answers match; `shaberi sql "select run_id, status from runs"` lists the runs')
+        check_filter(catalog, questions)
+        named = {model: place for place, model in enumerate(selection.models)}
+        runs.sort(key=lambda run: named.get(run["model"], 0))  # A before B, as they are named
         if not how.plain and sys.stdout.isatty():
             terminal.Inspector(catalog, runs, questions, together=len(selection.models) > 1).run()
             return FINE

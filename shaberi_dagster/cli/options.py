@@ -294,7 +294,11 @@ def _filled(model: type[Any], given: Mapping[str, Any], context: typer.Context) 
             (max(parameter.opts, key=len) for parameter in context.command.params if parameter.name == name), name
         )
         hint = f" ({context.command_path} --help lists what there is)"
-        text = f"Missing option '{option}'" if first["type"] == "missing" else f"{option}: {first['msg']}"
+        text = (
+            f"Missing option '{option}'"
+            if first["type"] == "missing"
+            else f"{option}: {first['msg'].removeprefix('Value error, ')}"
+        )
         raise ConfigurationError(text + hint) from error
 
 

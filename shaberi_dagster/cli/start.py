@@ -23,6 +23,7 @@ def _run(module: str, *, only_reads: bool = False) -> None:
         only_reads: It ends soon, so nothing looks for garbage or gives memory back: a tenth of its processor time.
     """
     take_interrupts(_interrupted)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's matrices are small here, and its threads spin
     if only_reads:
         gc.disable()
     else:

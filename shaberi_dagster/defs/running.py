@@ -41,6 +41,7 @@ from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
 from shaberi_dagster.util.identity import run_id_of
 from shaberi_dagster.util.lazy import lazily, loading
+from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.util.progress import Reporter, failures_in_words
 
 _WRONG = "answers that no rule can decide count as wrong (add --judge-model to have them judged)"
@@ -97,6 +98,8 @@ class Evaluation:
             *((request.base_url, request.api_key_variable) for request in requests),
             *((request.judge_base_url, request.judge_api_key_variable) for request in requests),
         )
+        if rejudge or reprocess:
+            self._check_stored(requests, "rejudge" if rejudge else "reprocess")
         self._judges_asked = named_judges(requests[0], self.workspace)
         self.benchmarks = self._asked_benchmarks(requests[0])
         self._specs = [self._judged_again(request) if rejudge else self._planned(request) for request in requests]
@@ -245,13 +248,19 @@ class Evaluation:
     def _planned(self, request: RunRequest) -> RunSpec:
         return plan_run(request, self.workspace, is_judged=self._only is None or Judgements.name in self._only)
 
+    def _check_stored(self, requests: Sequence[RunRequest], what: str) -> None:
+        """Refuse to work on what is stored of a run that is not, before anything else is asked for it."""
+        for request in requests:
+            run_id, lake = run_id_of(request.model, request.tag), self.workspace.lake
+            if find_run(lake, request.model, request.tag) is None:
+                tags = lake.read("runs", {"model": request.model}, ["run_tag"])["run_tag"].unique().to_list()
+                there = did_you_mean(request.tag, tags, f"the tags of {request.model}:")
+                raise ConfigurationError(f"run {run_id} has no answers to {what}; {there}")
+
     def _judged_again(self, request: RunRequest) -> RunSpec:
         """Judges that judged the run before get a new round; a judge that is new to it needs none."""
         before = find_run(self.workspace.lake, request.model, request.tag)
-        if before is None:
-            raise ConfigurationError(
-                f"run {run_id_of(request.model, request.tag)} has no answers to rejudge: leave --rejudge out"
-            )
+        assert before is not None  # noqa: S101  (see `_check_stored`)
         # No answer is made, so a limited run stays limited.
         spec = plan_run(request.model_copy(update={"limit": request.limit or before.limit}), self.workspace)
         old = {judge.name for judge in before.judges}

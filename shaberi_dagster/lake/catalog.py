@@ -398,6 +398,8 @@ def check_there(folder: Path) -> None:
     Raises:
         ConfigurationError: There is none.
     """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigurationError(f"{folder} is no folder: SHABERI_WAREHOUSE names that of the lake")
     if not logged_versions(folder):
         raise ConfigurationError(f"no lake in {folder}: run run-evals first, or set SHABERI_WAREHOUSE")
 

@@ -54,6 +54,8 @@ def copy_lake(source: str, target: str, changed: Callable[[int, int], object] = 
         raise ConfigurationError(f"no lake in {source}")
     if check_format(folder) is not None or ((store := Mirror.of(folder)) and not store.is_empty()):
         raise ConfigurationError(f"{target} has a lake already: name another place")
+    if not store and folder.exists() and not folder.is_dir():
+        raise ConfigurationError(f"{target} is no folder")
     if store:
         store.check_conditions()
     names = _names(lake)

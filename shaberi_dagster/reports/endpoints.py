@@ -28,12 +28,12 @@ def endpoints_result(endpoints: Sequence[KnownEndpoint]) -> Result:
     """List endpoints."""
     columns = [
         text("endpoint", lambda endpoint: endpoint.name),
-        text("form", lambda endpoint: endpoint.form, folds=True),
-        text("address", lambda endpoint: endpoint.base_url, folds=True),
-        text("models", lambda endpoint: " ".join(endpoint.models) or f"{endpoint.name}:MODEL", folds=True),
-        text("key", lambda endpoint: endpoint.key, folds=True),
+        text("form", lambda endpoint: endpoint.form, folds=True, narrowest=9),
+        text("address", lambda endpoint: endpoint.base_url, folds=True, narrowest=9),
+        text("models", lambda endpoint: " ".join(endpoint.models) or f"{endpoint.name}:MODEL", folds=True, narrowest=9),
+        text("key", lambda endpoint: endpoint.key, folds=True, narrowest=9),
         text("tried", lambda endpoint: endpoint.tried),
-        text("parameters", lambda endpoint: ", ".join(endpoint.parameters), folds=True),
+        text("parameters", lambda endpoint: ", ".join(endpoint.parameters), folds=True, narrowest=9),
     ]
     note = (
         "NAME:MODEL asks a model of an endpoint; a file endpoints/NAME.yaml in a plugin folder adds one "

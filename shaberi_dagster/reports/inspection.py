@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -24,7 +25,8 @@ _BLOCK = 20
 """Number of questions whose texts are in memory at once."""
 _NAMES = ("benchmark", "judge", "category", "sort")
 _NAMED = re.compile(rf"({'|'.join(_NAMES)}):(\S+)")
-_BOUND = re.compile(r"score([<>])([\d.]+)")
+_BOUND = re.compile(r"score([<>])(.*)")
+_MISSPELT = re.compile(r"([a-z]+):\S*")
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Filter:
         """A filter as people write it: `benchmark:elyza judge:gpt score<5 failed sort:difference some words`.
 
         Raises:
-            ConfigurationError: A number is none, or there is no such order.
+            ConfigurationError: A number is none, a name is misspelt, or there is no such order.
 
         >>> str(Filter.parse("犬 score<5.0 category:敬語"))
         'category:敬語 score<5 犬'
@@ -70,6 +72,8 @@ class Filter:
                 chosen["below" if bound[1] == "<" else "above"] = _number(bound[2])
             elif word == "failed":
                 chosen["failed"] = True
+            elif (named := _MISSPELT.fullmatch(word)) and (meant := get_close_matches(named[1], _NAMES, 1)):
+                raise ConfigurationError(f"{named[1]}: chooses nothing; did you mean {meant[0]}:?")
             else:
                 words.append(word)
         if chosen.get("sort", SORTS[0]) not in SORTS:
@@ -139,6 +143,17 @@ def read_runs(
         if names:
             check_known(kind.partition(" ")[0], names, known_names(catalog, kind))
     return fetch(catalog, "inspected_runs", **runs_chosen(models, tags, sources), benchmark=benchmark)
+
+
+def check_filter(catalog: duckdb.DuckDBPyConnection, chosen: Filter) -> None:
+    """Refuse a filter by a judge that nobody has: no question would have a score.
+
+    Raises:
+        ConfigurationError: There is no such judge.
+    """
+    judges = known_names(catalog, "judge")
+    if chosen.judge and not any(chosen.judge in judge for judge in judges):
+        check_known("judge", [chosen.judge], judges)
 
 
 def read_questions(

@@ -48,7 +48,7 @@ Judges = Annotated[
 ]
 QuestionSets = Annotated[
     Sequence[str],
-    Field(description="Over the questions of this set only, e.g. tengu@115"),
+    Field(description="Of its benchmark only the questions of this set, e.g. tengu@115"),
     Option("what", ("--question-set",), metavar="SET", repeated=True),
 ]
 Pipeline = Annotated[

@@ -45,7 +45,7 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *
     Args:
         catalog: The public views, at the time that is selected.
         selection: What to read.
-        top: Of very many runs, lines of each ranking that get intervals and are compared with the best; 0: all.
+        top: Of very many runs, lines of each ranking that get intervals and say how they are beside the best; 0: all.
 
     Raises:
         ConfigurationError: Nothing is selected, or runs that are to be put into one aggregate are not alike.
@@ -131,12 +131,7 @@ def _read_ranked(
         rows = with_intervals(single, rows)
     rankings, not_ranked = read_standings(catalog, rows)
     if selection.has_single_scores:
-        n = top if top and report.is_large else None
-        first = with_ties(single, [(ranking, ranking.standings[:n]) for ranking in rankings])
-        rankings = [
-            replace(ranking, standings=(*lines, *ranking.standings[len(lines) :]))
-            for ranking, lines in zip(rankings, first, strict=True)
-        ]
+        rankings = with_ties(single, rankings, top if top and report.is_large else None)
     return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked), single
 
 

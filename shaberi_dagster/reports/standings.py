@@ -217,32 +217,30 @@ def read_standings(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow])
     return ranked, parts + missing
 
 
-def with_ties(single: SingleScores, chosen: Sequence[tuple[Ranking, Sequence[Standing]]]) -> list[list[Standing]]:
-    """Return some lines of rankings with their intervals, and compared with the best of their ranking.
+def with_ties(single: SingleScores, rankings: Sequence[Ranking], most: int | None = None) -> list[Ranking]:
+    """Return rankings whose first lines have their intervals and are compared with the best.
 
-    Differences are adjusted over all pairs of the best and these lines.
+    Differences are adjusted over all pairs of all lines, however many have them in the end.
 
     Args:
         single: Reads the single scores.
-        chosen: The lines of each ranking, in its order.
+        rankings: The rankings.
+        most: So many lines; None: all.
     """
-    compared = [
-        [ranking.standings[0], *(line for line in lines if line is not ranking.standings[0])]
-        for ranking, lines in chosen
+    single.load(row for ranking in rankings for line in ranking.standings for row in line.rows)
+    return [_tied(single, ranking, ranking.standings[:most]) for ranking in rankings]
+
+
+def _tied(single: SingleScores, ranking: Ranking, shown: Sequence[Standing]) -> Ranking:
+    lines = ranking.standings
+    scores = [_scores(single, line) for line in lines]
+    against = ties.ties_between(range(len(lines)), [line.mean for line in lines], scores) if len(lines) > 1 else {}
+    best = next((lines[place].link for place, tie in against.items() if tie.against_best == "best"), None)
+    first = [
+        replace(_with_interval(single, line), tie=across(against.get(place), line.link, best))
+        for place, line in enumerate(shown)
     ]
-    single.load(row for lines in compared for line in lines for row in line.rows)
-    done = []
-    for (_, lines), standings in zip(chosen, compared, strict=True):
-        means = [line.mean for line in standings]
-        scores = [_scores(single, line) for line in standings]
-        against = ties.ties_between(range(len(standings)), means, scores) if len(standings) > 1 else {}
-        best = next((standings[place].link for place, tie in against.items() if tie.against_best == "best"), None)
-        of_all = [
-            replace(_with_interval(single, line), tie=across(against.get(place), line.link, best))
-            for place, line in enumerate(standings)
-        ]
-        done.append(of_all[-len(lines) :])
-    return done
+    return replace(ranking, standings=(*first, *lines[len(shown) :]))
 
 
 def _with_interval(single: SingleScores, line: Standing) -> Standing:

@@ -209,12 +209,15 @@ def write_file(target: Path, warehouse: Path, about: Callable[[Source], Contents
         A line that says how large it is.
 
     Raises:
-        ConfigurationError: It cannot be about that.
+        ConfigurationError: It cannot be about that, or the file cannot be written.
     """
     with open_catalog(warehouse) as catalog:
         source = Source(catalog, warehouse)
         text = write_html(source, about(source), datetime.now(UTC))
-    with user_umask():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+    try:
+        with user_umask():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(f"{target} cannot be written: {error.strerror}") from error
     return f"{target}: {megabytes(len(text.encode()))}"

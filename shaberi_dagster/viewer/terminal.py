@@ -23,6 +23,7 @@ from shaberi_dagster.reports.inspection import (
     PAGE,
     Filter,
     InspectedTexts,
+    check_filter,
     read_questions,
     read_texts,
 )
@@ -131,6 +132,8 @@ class QuestionsScreen(Screen[None]):
         table = self.query_one(DataTable)
         table.clear(columns=True)
         names = [f"{printable(run['model'])} {printable(run['run_tag'])}" for run in self.runs]
+        if len(names) == 2:  # noqa: PLR2004
+            names = [f"{letter} {name}" for letter, name in zip("AB", names, strict=True)]
         heads = [truncate(name, _HEAD_WIDTH, "middle") for name in names]
         several = ["A-B" if len(self.runs) == 2 else "apart"] if len(self.runs) > 1 else []  # noqa: PLR2004
         for title in ("set", "#", *heads, *several, "judges apart", "failed", "category", "question"):
@@ -192,11 +195,12 @@ class QuestionsScreen(Screen[None]):
     def filtered(self, event: Input.Submitted) -> None:
         """Show what the filter leaves, or say why it is none."""
         try:
-            self._chosen = Filter.parse(event.value)
+            chosen = Filter.parse(event.value)
+            check_filter(_app(self).catalog, chosen)
         except ConfigurationError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        event.input.display = False
+        self._chosen, event.input.display = chosen, False
         self._show()
         self.query_one(DataTable).focus()
 
@@ -263,7 +267,8 @@ class AnswersScreen(Screen[None]):
         if self._texts is None:
             return
         question = self.query_one("#question Static", Static)
-        question.update(question_text(self._question, self._texts, in_full=self._with_reference))
+        place = Text(f"{self._index + 1:,} of {self._questions.n_questions:,}\n", style="dim")
+        question.update(place + question_text(self._question, self._texts, in_full=self._with_reference))
         for run, column in zip(self._questions.runs, self.query(".answer Static").results(Static), strict=True):
             score = self._question["scores"].get(run["run_id"])
             column.update(answers_text(run, score, self._texts, judgements=self._with_judgements))
@@ -272,6 +277,7 @@ class AnswersScreen(Screen[None]):
         """Another question."""
         if self._questions.read_up_to(self._index + places):
             self._index += places
+            self._questions.query_one(DataTable).move_cursor(row=self._index)  # where `u` leads back to
             self._read()
 
     def action_judgements(self) -> None:

@@ -718,6 +718,7 @@ def test_of_very_many_runs_only_ranked_lines_have_intervals_and_ties(read):
 def test_of_very_many_runs_the_first_lines_are_compared_with_the_best(read):
     rows = [metric(f"m{number}", score=number / 25) for number in range(201)]
     scores = {"m200": [8.0, 8.1, 7.9, 8.0, 8.0], "m199": [8.1, 7.9, 8.0, 8.0, 7.8], "m198": [2.0, 2.1, 1.9, 2.0, 2.0]}
+    scores |= {f"m{number}": [1.0, 1.1, 1.0, 1.2, 1.0] for number in range(150, 160)}
     given = [row for model, own in scores.items() for row in scored(own, model)]
 
     report = read(rows, tables={"scores": given}, top=3)
@@ -729,6 +730,10 @@ def test_of_very_many_runs_the_first_lines_are_compared_with_the_best(read):
     assert ranking.ranks[:4] == [1, 1, 3, 4]
     assert [line.tie.against_best for line in ranking.standings[:3]] == ["best", "tied", "below"]
     assert {line.tie for line in ranking.standings[3:]} == {None}
+    whole = read([], top=0).rankings[0]  # what is shown of it changes nothing of a line
+    assert whole.standings[:3] == ranking.standings[:3]
+    assert whole.standings[3].tie is None
+    assert sum(line.tie is not None for line in whole.standings) == len(scores)
 
 
 def test_a_limited_run_is_neither_best_nor_compared_with_full_ones(read):
