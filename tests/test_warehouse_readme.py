@@ -27,9 +27,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     places = {"SHABERI_WAREHOUSE": folder / "warehouse", "DAGSTER_HOME": folder / ".dagster"}
     with running_mock() as mock:
         urls = ["--base-url", mock.base_url, "--judge-base-url", mock.base_url]
-        options = ["--model", "m", *urls, "--benchmark", "elyza,tengu", "--limit", "1"]
-        for more in (["--judge-model", "b"], ["--rejudge", "--benchmark", "elyza"]):
-            made = run_without_dagster("run-evals", *options, "--judge-model", "a", *more, environment=places)
+        options = ["--model", "m", *urls, "--limit", "1", "--judge-model", "a"]
+        for more in (["--benchmark", "elyza,tengu", "--judge-model", "b"], ["--benchmark", "elyza", "--rejudge"]):
+            made = run_without_dagster("run-evals", *options, *more, environment=places)
             made.succeeded()
     return folder
 

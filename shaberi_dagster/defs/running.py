@@ -254,7 +254,7 @@ class Evaluation:
             run_id, lake = run_id_of(request.model, request.tag), self.workspace.lake
             if find_run(lake, request.model, request.tag) is None:
                 tags = lake.read("runs", {"model": request.model}, ["run_tag"])["run_tag"].unique().to_list()
-                there = did_you_mean(request.tag, tags, f"the tags of {request.model}:")
+                there = did_you_mean(request.tag, tags, "its tags:") if tags else "the lake has no run of that model"
                 raise ConfigurationError(f"run {run_id} has no answers to {what}; {there}")
 
     def _judged_again(self, request: RunRequest) -> RunSpec:

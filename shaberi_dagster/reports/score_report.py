@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from shaberi_dagster.reports.ensemble import StrategyScore
     from shaberi_dagster.reports.standings import Ranking
 
+_RANKING_COLUMNS = (
+    *("rank", "model", "tag", "n_runs", "mean", "ci_questions_lower", "ci_questions_upper"),
+    *("n_planned", "n_scored", "n_failed", "n_excluded", "against_best", "difference"),
+    *("difference_lower", "difference_upper", "n_common_questions", "why_withheld"),
+)
 MOST_RUNS = 200
 """With more runs there are intervals and ties of ranked lines only, and no leniencies and agreements: these would take
 seconds."""
@@ -96,6 +101,22 @@ class ScoreReport:
     def means(self) -> list[RunMean]:
         """The means of each run and judge, group by group."""
         return [mean for group in self.groups for mean in group]
+
+    @property
+    def ranking_frame(self) -> "pl.DataFrame":
+        """A row for each model and base tag: ranking, rank, model, tag, n_runs, mean, lower, upper and counts.
+
+        `ranking` says over which judges and question sets the mean is: only rows with the same compare. How a line is
+        beside the best: against_best, the difference with its interval over n_common questions, why_withheld.
+        """
+        renamed = {"ci_questions_lower": "lower", "ci_questions_upper": "upper", "n_common_questions": "n_common"}
+        rows = [
+            {"ranking": f"{', '.join(ranking.judges)} on {', '.join(ranking.asked)}"}
+            | {renamed.get(name, name): row[name] for name in _RANKING_COLUMNS}
+            for ranking in self.rankings
+            for row in ranking.rows
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
 
     @property
     def frame(self) -> "pl.DataFrame":

@@ -199,7 +199,13 @@ class Workspace:
 
     @cached_property
     def prompts(self) -> PromptLibrary:
-        """The templates as they are now."""
+        """The templates as they are now.
+
+        Raises:
+            ConfigurationError: The user's folder is none, so that others would be used without a word.
+        """
+        if not self.settings.prompts.is_dir():
+            raise ConfigurationError(f"{self.settings.prompts} is no folder: SHABERI_PROMPTS names one with templates")
         return PromptLibrary(*self.settings.prompt_folders)
 
     @property

@@ -143,15 +143,17 @@ def _with_columns(
         number("runs", "n_runs", form="{}", where=lambda rows: any(row["n_runs"] > 1 for row in rows)),
     ]
     what = "judge" if by == "judge" else "benchmark"
-    first = rows[0]["model"] if rows and is_narrow and len(rows[0]["model"]) > _ROOM_FOR_MODELS else ""
+    first = rows[0]["model"] if rows else ""
+    whole_name = [f"#{rows[0]['rank']} is {first}."] if is_narrow and len(first) > _ROOM_FOR_MODELS else []
     notes = [
-        *([f"#{rows[0]['rank']} is {first}."] if first else []),
         *(["Rank 1: no difference from the best is shown."] if ranking.ranks.count(1) > 1 else []),
         *([_DIFFERENCES] if known("against_best")(rows) else []),
         *([f"Scored: {_range(list(map(_share, rows)))} samples of a line."] if is_narrow else []),
         *([f"{counted(len(left_out), what)} not shown (--wide): {', '.join(left_out)}."] if left_out else []),
     ]
-    return table_of(rows, columns, notes=[*([" ".join(notes)] if notes else []), *remarks_on(ranking.standings)])
+    return table_of(
+        rows, columns, notes=[*whole_name, *([" ".join(notes)] if notes else []), *remarks_on(ranking.standings)]
+    )
 
 
 def _bar(row: Row) -> Bar | None:

@@ -42,6 +42,7 @@ _MACROS = {
     "prompt_generation_of": "(select prompt_generation_of('j', source) as known from runs)",
     "evidence_of": "evidence_of('scores')",
     "imported_runs": "imported_runs(['legacy'], null)",
+    "selected_runs": "selected_runs(['m'], ['july'], null)",
 }
 _ADDED = {"judgements": {"prompt_generation": "VARCHAR", "generation_certainty": "VARCHAR"}}
 """Columns of the views of tables that no table has."""
@@ -130,6 +131,9 @@ def test_a_folder_without_a_lake_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no lake in"):
         open_catalog(tmp_path)
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="file is no folder: SHABERI_WAREHOUSE"):
+        open_catalog(tmp_path / "file")
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -50,6 +50,9 @@ def test_nothing_is_copied_from_nowhere_or_over_another_lake(lake: Lake, bucket:
     for place in (bucket.uri, str(lake.folder)):
         with pytest.raises(ConfigurationError, match="has a lake already"):
             copy_lake(str(lake.folder), place)
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="file is no folder"):
+        copy_lake(str(lake.folder), str(tmp_path / "file"))
     assert counted(machine(bucket, tmp_path / "there")) == 3
 
 

@@ -9,6 +9,7 @@ from shaberi_dagster.reports.inspection import (
     PAGE,
     Filter,
     all_questions,
+    check_filter,
     read_questions,
     read_runs,
     read_texts,
@@ -101,10 +102,29 @@ def test_each_of_many_questions_has_its_own_answers(catalog):
     assert answers == {position: HOSTILE if position == 7 else f"alphaの答え{position}" for position in answers}
 
 
-@pytest.mark.parametrize("text", ["sort:random", "score<1.2.3"])
-def test_a_filter_that_is_none_is_refused(text):
-    with pytest.raises(ConfigurationError, match=r"^(sort:|score<)"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sort:random", "sort: must be one of position"),
+        ("score<1.2.3", "score< and score> need a number, not '1.2.3'"),
+        ("score<<4", "score< and score> need a number, not '<4'"),
+        ("score>", "score< and score> need a number, not ''"),
+        ("catgory:敬語", r"catgory: chooses nothing; did you mean category:\?"),
+    ],
+)
+def test_a_filter_that_is_none_is_refused(text, message):
+    with pytest.raises(ConfigurationError, match=message):
         Filter.parse(text)
+
+
+def test_words_with_a_colon_are_words():
+    assert Filter.parse("https://example.org 時間:3 note:this").search == "https://example.org 時間:3 note:this"
+
+
+def test_a_judge_that_nobody_has_is_refused(catalog):
+    check_filter(catalog, Filter.parse("judge:a"))
+    with pytest.raises(ConfigurationError, match="no judge 'nobody'"):
+        check_filter(catalog, Filter.parse("judge:nobody"))
 
 
 def test_a_filter_is_written_as_it_was_read():

@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.journal.files import FileJournals
 from shaberi_dagster.runs.spec import CallOptions
@@ -131,6 +132,12 @@ def test_an_interrupt_cancels_the_work_and_waits_for_its_clean_up(monkeypatch: p
 
 def test_a_process_has_one_engine(settings: Settings) -> None:
     assert Installation(settings).engine_thread() is Installation(settings).engine_thread()
+
+
+def test_templates_are_not_taken_from_elsewhere_where_the_users_folder_is_missing(tmp_path: Any) -> None:
+    settings = Settings.from_environment({"SHABERI_PROMPTS": str(tmp_path / "promts")})
+    with pytest.raises(ConfigurationError, match="promts is no folder: SHABERI_PROMPTS names one"):
+        Installation(settings).prompts.variants  # noqa: B018
 
 
 def test_folders_are_where_the_environment_says(tmp_path: Any) -> None:

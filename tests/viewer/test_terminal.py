@@ -163,6 +163,21 @@ def test_a_filter_is_written_and_a_wrong_one_is_said(drive):
     drive(acts)
 
 
+def test_one_leads_back_from_a_question_to_its_own_line(drive):
+    async def acts(pilot):
+        await both(pilot)
+        await pilot.press("j", "enter")
+        await pilot.pause()
+        assert "2 of 230" in texts(pilot)
+        await pilot.press("j", "j", "k", "u")
+        await pilot.pause()
+        assert pilot.app.screen.query_one(DataTable).cursor_row == 2
+        heads = [str(column.label) for column in pilot.app.screen.query_one(DataTable).columns.values()]
+        assert [head[:2] for head in heads[2:5]] == ["A ", "B ", "A-"]
+
+    drive(acts)
+
+
 @pytest.mark.long
 def test_failures_orders_references_and_judges_texts_have_a_key(drive):
     async def acts(pilot):
