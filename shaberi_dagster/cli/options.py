@@ -141,10 +141,11 @@ class OptionsCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse a command line; of a list that is given twice the first one would be lost."""
-        for parameter in self.params:
-            given = [arg for arg in args if arg.partition("=")[0] in parameter.opts and arg.startswith("--")]
-            if len(given) > 1 and getattr(parameter, "metavar", None) in _LISTS:
-                raise typer.BadParameter(f"{parameter.opts[0]} is given {len(given)} times: name several as A,B")
+        lists = [parameter for parameter in self.params if getattr(parameter, "metavar", None) in _LISTS]
+        for parameter in () if ctx.resilient_parsing else lists:
+            n_given = sum(arg.partition("=")[0] in parameter.opts for arg in args)
+            if n_given > 1:
+                raise typer.BadParameter(f"{parameter.opts[0]} is given {n_given} times: name several as A,B")
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed
 

@@ -26,7 +26,7 @@ _BLOCK = 20
 _NAMES = ("benchmark", "judge", "category", "sort")
 _NAMED = re.compile(rf"({'|'.join(_NAMES)}):(\S+)")
 _BOUND = re.compile(r"score([<>])(.*)")
-_MISSPELT = re.compile(r"([a-z]+):\S*")
+_MISSPELT, _ALIKE = re.compile(r"([a-z]+):\S*"), 0.75
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Filter:
                 chosen["below" if bound[1] == "<" else "above"] = _number(bound[2])
             elif word == "failed":
                 chosen["failed"] = True
-            elif (named := _MISSPELT.fullmatch(word)) and (meant := get_close_matches(named[1], _NAMES, 1)):
-                raise ConfigurationError(f"{named[1]}: chooses nothing; did you mean {meant[0]}:?")
+            elif (named := _MISSPELT.fullmatch(word)) and (meant := get_close_matches(named[1], _NAMES, 1, _ALIKE)):
+                raise ConfigurationError(f"{word!r} chooses nothing; did you mean {meant[0]}:NAME?")
             else:
                 words.append(word)
         if chosen.get("sort", SORTS[0]) not in SORTS:

@@ -109,7 +109,8 @@ def test_each_of_many_questions_has_its_own_answers(catalog):
         ("score<1.2.3", "score< and score> need a number, not '1.2.3'"),
         ("score<<4", "score< and score> need a number, not '<4'"),
         ("score>", "score< and score> need a number, not ''"),
-        ("catgory:敬語", r"catgory: chooses nothing; did you mean category:\?"),
+        ("catgory:敬語", r"'catgory:敬語' chooses nothing; did you mean category:NAME\?"),
+        ("category:", r"'category:' chooses nothing; did you mean category:NAME\?"),
     ],
 )
 def test_a_filter_that_is_none_is_refused(text, message):
@@ -118,7 +119,7 @@ def test_a_filter_that_is_none_is_refused(text, message):
 
 
 def test_words_with_a_colon_are_words():
-    assert Filter.parse("https://example.org 時間:3 note:this").search == "https://example.org 時間:3 note:this"
+    assert Filter.parse("https://example.org 時間:3 score:5").search == "https://example.org 時間:3 score:5"
 
 
 def test_a_judge_that_nobody_has_is_refused(catalog):
