@@ -198,6 +198,10 @@ def _nothing(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> s
         ConfigurationError: A pass that is asked for is none.
     """
     check_passes(selection.pipeline)
+    if selection.as_of and not known_names(catalog, "model"):
+        return f"no scores match: the lake had none as of {selection.as_of.isoformat()}"
+    if selection.runs:
+        return "no scores match: --runs is of runs that were made together, as by `run-evals --runs 3`"
     there = [row["pipeline"] for row in fetch(catalog, "pipelines", **selection.of_runs)]
     if not there or selection.pipeline in there:
         return 'no scores match; `shaberi sql "select run_id, status from runs"` lists the runs'

@@ -48,7 +48,10 @@ def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
     if isinstance(block, Table):
         block = block.narrow if block.narrow and table_width(block) > console.width else block
         columns, notes = _with_room([_drawable(column, console) for column in block.columns], console.width)
-        yield _rich_table(columns, block.bold, console.width)
+        most = console.width
+        if not console.is_terminal and _fewest(columns) > most:  # it does not fit a page of text, so nothing is cut
+            most = sum(map(_width, columns)) + 2 * (len(columns) - 1)
+        yield _rich_table(columns, block.bold, most)
         yield from (Text(printable(note), style="dim") for note in [*block.notes, *notes])
     elif isinstance(block, Heading):
         yield Text.assemble(

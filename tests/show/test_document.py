@@ -95,6 +95,18 @@ def test_where_it_is_narrow_titles_are_broken_then_spare_columns_go_the_first_fi
     assert " ".join(shown(15)[2:]) == "a-model   1,234 Not shown for want of room: adjusted for leniency, excluded."
 
 
+def test_what_does_not_fit_a_page_of_text_is_cut_on_a_terminal_only():
+    def shown(is_terminal):
+        columns = [text("model", lambda row: row, cuts="middle", narrowest=8)]
+        columns += [number(f"number {place}", lambda _: "1,234,567") for place in range(8)]
+        console = Console(file=io.StringIO(), width=60, force_terminal=is_terminal, color_system=None)
+        draw([table_of(["a-model-with-a-long-name"], columns)], console)
+        return console.file.getvalue()
+
+    assert "a-model-with-a-long-name  1,234,567  1,234,567" in shown(is_terminal=False)
+    assert "a-model-with-a-long-name" not in shown(is_terminal=True)
+
+
 def test_markdown_has_the_same_without_what_is_only_for_terminals():
     assert written("md", ("a|b", 9.5)).split("\n\n") == [
         "**scores** of some models",

@@ -22,6 +22,7 @@ from shaberi_dagster.reports.declared import REPORTS
 from shaberi_dagster.reports.declared.cost import COST, TOKENS
 from shaberi_dagster.reports.ensemble import read_stored_report, read_strategy_scores
 from shaberi_dagster.reports.leaderboard import read_leaderboard
+from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.question import Span
 from shaberi_dagster.reports.question_grid import (
     MOST_CHARACTERS,
@@ -41,6 +42,7 @@ from shaberi_dagster.show.comparison import comparison_result, row_verdict, sect
 from shaberi_dagster.show.decision import decision_result
 from shaberi_dagster.show.ensemble import ensemble_result
 from shaberi_dagster.show.score_tables import strategy_blocks
+from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.viewer.web.address import PageAddress, page_url
 from shaberi_dagster.viewer.web.templates import Shown
 from shaberi_dagster.viewer.web.texts import spans_of
@@ -227,7 +229,10 @@ def model(source: Source, address: PageAddress) -> Shown:
     name = address.one("model")
     runs = fetch(source.catalog, "model_runs", model=name)
     if not runs:
-        raise ConfigurationError(f"the lake has no scores of model {name!r}")
+        known = known_names(source.catalog, "model")
+        raise ConfigurationError(
+            f"the lake has no scores of model {name!r}; {did_you_mean(name, known, 'there are those of')}"
+        )
     groups = grouped(runs, lambda row: (row["judge"], row["pipeline"], row["strategy"]))
     drift = [row for row in fetch(source.catalog, "model_drift", model=name) if row["month"]]
     return Shown("model.html", name, {"groups": groups, "drift": drift})
