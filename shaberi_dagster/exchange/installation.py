@@ -4,6 +4,7 @@ from shaberi_dagster.exchange.publishing import begin, changed
 from shaberi_dagster.exchange.results.results_tree import is_exported
 from shaberi_dagster.lake.store import Lake, Step
 from shaberi_dagster.lake.upgrades import bring_up_to_date
+from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.former_hashes import record_former_configs
 from shaberi_dagster.runs.prompts_used import record_known_prompts
 from shaberi_dagster.runs.workspace import Workspace
@@ -21,7 +22,9 @@ class Installation(Workspace):
     def upgrade(self, lake: Lake) -> None:
         """Bring a lake of an earlier format up to date."""
         steps: dict[int, Step] = {
-            1: lambda older: record_known_prompts(older, self.prompts),
+            1: lambda older: record_known_prompts(
+                older, PromptLibrary(*self.settings.prompt_folders)
+            ),  # if there are any
             2: record_former_configs,
             3: lambda older: importing.regroup_imports(self.with_lake(older)),
             4: lambda older: imported.fill_scores(self.with_lake(older)),
