@@ -22,9 +22,7 @@ class Installation(Workspace):
     def upgrade(self, lake: Lake) -> None:
         """Bring a lake of an earlier format up to date."""
         steps: dict[int, Step] = {
-            1: lambda older: record_known_prompts(
-                older, PromptLibrary(*self.settings.prompt_folders)
-            ),  # if there are any
+            1: lambda older: record_known_prompts(older, PromptLibrary(*self.settings.prompt_folders)),
             2: record_former_configs,
             3: lambda older: importing.regroup_imports(self.with_lake(older)),
             4: lambda older: imported.fill_scores(self.with_lake(older)),

@@ -49,8 +49,8 @@ def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
         block = block.narrow if block.narrow and table_width(block) > console.width else block
         columns, notes = _with_room([_drawable(column, console) for column in block.columns], console.width)
         most = console.width
-        if not console.is_terminal and _fewest(columns) > most:  # it does not fit a page of text, so nothing is cut
-            most = sum(map(_width, columns)) + 2 * (len(columns) - 1)
+        if not console.is_terminal and _fewest(columns) > most and any(column.cuts for column in columns):
+            most = sum(map(_width, columns)) + 2 * (len(columns) - 1)  # text that does not fit anyway is whole
         yield _rich_table(columns, block.bold, most)
         yield from (Text(printable(note), style="dim") for note in [*block.notes, *notes])
     elif isinstance(block, Heading):

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -106,8 +107,9 @@ def _evaluated(mock: MockEndpoint, judge: MockEndpoint, settings: dict[str, str]
 def _worker(folder: Path) -> int:
     """The process, and the group, of the worker of a cluster."""
     for path in Path("/proc").glob("[0-9]*"):
-        if b"worker-1@" in (path / "cmdline").read_bytes() and (path / "cwd").resolve() == folder:
-            return os.getpgid(int(path.name))
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+            if b"worker-1@" in (path / "cmdline").read_bytes() and (path / "cwd").resolve() == folder:
+                return os.getpgid(int(path.name))
     raise AssertionError("there is no worker")
 
 

@@ -75,7 +75,8 @@ def browser():
 
 @pytest.fixture(autouse=True)
 def nothing_stays_open(browser):
-    """Pages of earlier tests would go on following runs."""
+    """Pages of earlier tests would go on following runs; on a busy machine the next one takes its time."""
+    expect.set_options(timeout=30_000)
     yield
     for context in browser.contexts:
         context.close()
