@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 _SETTING = re.compile(r"SHABERI_(?!.*(KEY|URL))|COLUMNS|LINES|TERM|COLORTERM|NO_COLOR|FORCE_COLOR|TTY_|LC_|LANG")
 # Readers write the catalog anew, and processes that are at work their journals and locks.
 _BESIDE_TABLES = re.compile(r"/(\.catalog-|catalog\.duckdb|_journal/|_locks/|__pycache__/)")
-
-
 _MOST_KEPT = 8
+"""Reports of a command that are kept: each has the place that a hash of its question gives it."""
 
 
 class _Printed(StringIO):

@@ -36,7 +36,7 @@ class Installation(Workspace):
         begin(run_id, self)
 
     def changed(self, run_id: str, *, tells: bool = True) -> None:
-        """Have a run published at the end, and let its manifest say how far it is already now if it `tells`."""
+        """Have a run published at the end; if it `tells`, its manifest says at once how far it is."""
         changed(run_id, self, tells=tells)
 
     def is_published(self, run_id: str) -> bool:

@@ -47,7 +47,7 @@ def begin(run_id: str, workspace: Workspace) -> None:
 
 
 def changed(run_id: str, workspace: Workspace, *, tells: bool = True) -> None:
-    """Have a run published at the end, and let its manifest say how far it is already now if it `tells`."""
+    """Have a run published at the end; if it `tells`, its manifest says at once how far it is."""
     told = _unpublished(workspace).setdefault(run_id, {})
     if not tells:
         return

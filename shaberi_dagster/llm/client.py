@@ -53,7 +53,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _certificates = cache(httpx2.create_ssl_context)
 """Whom an endpoint's certificate is trusted from; read once, in 30 ms. SSL_CERT_FILE names others."""
 _no_certificates = partial(ssl.SSLContext, ssl.PROTOCOL_TLS_CLIENT)
-"""Nobody's certificate is trusted: where none is shown."""
+"""For addresses without TLS: it trusts nobody, and reads no file."""
 _OWNER_AT_OLLAMA = "library"
 """Of models in Ollama's list, which is complete; it looks at a request's messages before its model."""
 _CONNECTION_ERRORS = (APIConnectionError, aiohttp.ClientError, OSError)

@@ -218,14 +218,14 @@ def read_standings(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow])
 
 
 def with_ties(single: SingleScores, rankings: Sequence[Ranking], most: int | None = None) -> list[Ranking]:
-    """Return rankings whose first lines have their intervals and are compared with the best.
+    """Return rankings whose first lines have intervals and differences from the best.
 
-    Differences are adjusted over all pairs of all lines, however many have them in the end.
+    Differences are adjusted over all pairs of lines, whatever `most` is.
 
     Args:
         single: Reads the single scores.
         rankings: The rankings.
-        most: So many lines; None: all.
+        most: How many lines; None: all.
     """
     single.load(row for ranking in rankings for line in ranking.standings for row in line.rows)
     return [_tied(single, ranking, ranking.standings[:most]) for ranking in rankings]

@@ -159,7 +159,7 @@ class Workspace:
         """Hook: a run is about to change."""
 
     def changed(self, run_id: str, *, tells: bool = True) -> None:
-        """Hook: a stage of a run has ended; it `tells` so at once, unless it took little time."""
+        """Hook: a stage of a run has ended; if it `tells`, readers are told at once and not at the end only."""
 
     def is_published(self, run_id: str) -> bool:  # noqa: ARG002
         """Hook: return whether what is derived from a run for readers is up to date."""
