@@ -6,6 +6,7 @@ import pytest
 
 from shaberi_dagster.cli import interrupts
 from shaberi_dagster.llm.endpoints import resolve_endpoint, served_name
+from shaberi_dagster.runs.spec import RunRequest
 from tests.commands import run
 from tests.mock_endpoint import running_mock
 
@@ -78,6 +79,7 @@ def test_google_stands_before_geminis_models_as_well() -> None:
         ("model: m\ntempreature: 0.5\n", "no field tempreature; did you mean temperature"),
         ("model: m\nsettings: [{benchmark: [elyza]}]\n", "no field settings.0.benchmark; did you mean benchmarks?"),
         ("model: m\nparameters: 3\n", "parameters"),
+        ("model: m\nreasoning_effort: hihg\n", "reasoning_effort: did you mean high?"),
         ("model: [\n", "not YAML"),
         ("- model\n", "it must name fields of a request"),
     ],
@@ -90,6 +92,12 @@ def test_a_mistake_in_a_request_file_names_file_and_field(text: str, said: str, 
 
     assert complaint.startswith(f"{file}: ")
     assert said in complaint
+
+
+def test_a_misspelt_effort_is_refused_and_a_word_of_a_servers_own_goes() -> None:
+    said = run("run-evals", "--model", "m", "--sweep", "reasoning_effort=low,mediun", "--dry-run").complaint
+    assert said.startswith("--sweep reasoning_effort: did you mean medium?")
+    assert RunRequest(model="m", reasoning_effort="turbo").reasoning_effort == "turbo"
 
 
 def test_an_address_without_its_end_is_told_what_such_addresses_end_in() -> None:

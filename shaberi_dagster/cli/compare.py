@@ -1,5 +1,6 @@
 """`shaberi compare`: two models or runs over the questions that both were asked, judge by judge."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +37,11 @@ class Compare(CommandOptions):
     """Options of `shaberi compare` beside the request."""
 
     output_format: OutputFormat = "table"
+    notes: Annotated[
+        bool,
+        Field(description="Each judge's benchmarks, which scores count, and how numbers are made; pipes have them"),
+        Option("how"),
+    ] = False
     html: Annotated[
         Path | None,
         Field(description="Also write it as one HTML file, with the questions and answers that differ most"),
@@ -48,7 +54,8 @@ def compare(request: ComparisonRequest, how: Compare) -> int:
     formats.check_format(how.output_format)
     warehouse = Settings.from_environment().warehouse
     report = api.LakeReader(warehouse).compare(**vars(request))
-    output.show(comparison.comparison_result(report), how.output_format)
+    is_brief = sys.stdout.isatty() and not how.notes and how.output_format == "table"
+    output.show(comparison.comparison_result(report, brief=is_brief), how.output_format)
     if how.html is not None:
         output.tell(html.write_file(how.html, warehouse, lambda source: html.about_comparison(source, report)))
     return FINE

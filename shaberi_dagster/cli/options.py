@@ -16,6 +16,7 @@ from shaberi_dagster.cli.command import Debug, Version
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import InGroup, Option
+from shaberi_dagster.util.names import message_of
 
 MORE_EXAMPLES = "More examples:"
 """Begins the part of an epilog that only the long help shows."""
@@ -295,11 +296,7 @@ def _filled(model: type[Any], given: Mapping[str, Any], context: typer.Context) 
             (max(parameter.opts, key=len) for parameter in context.command.params if parameter.name == name), name
         )
         hint = f" ({context.command_path} --help lists what there is)"
-        text = (
-            f"Missing option '{option}'"
-            if first["type"] == "missing"
-            else f"{option}: {first['msg'].removeprefix('Value error, ')}"
-        )
+        text = f"Missing option '{option}'" if first["type"] == "missing" else f"{option}: {message_of(first)}"
         raise ConfigurationError(text + hint) from error
 
 

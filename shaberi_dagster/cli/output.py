@@ -1,6 +1,7 @@
 """Output of commands: results on stdout, all else on stderr."""
 
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Any
 
@@ -51,6 +52,11 @@ def put(text: str, file: Path | None = None) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
         with opened(file) as target:
             target.write(text)
+
+
+def waiting(text: str) -> AbstractContextManager[object]:
+    """Say on a terminal what takes seconds, as long as it does."""
+    return Console(stderr=True).status(text)
 
 
 def tell(text: str) -> None:

@@ -62,7 +62,9 @@ def report(request: FileRequest, how: CombinedReport) -> int:
     """Combine the results of several quick-eval jobs in one Markdown document, or show the lake in one HTML file."""
     if how.html is not None:
         warehouse = Settings.from_environment().warehouse
-        output.tell(html.write_file(how.html, warehouse, lambda source: html.about_lake(source, request)))
+        with output.waiting("reading the lake: leaderboard, comparison, questions"):
+            written = html.write_file(how.html, warehouse, lambda source: html.about_lake(source, request))
+        output.tell(written)
         return FINE
     if not how.files:
         raise ConfigurationError("name documents of quick-eval, or a file to write with --html")

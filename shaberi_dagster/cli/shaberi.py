@@ -62,9 +62,10 @@ class _Listed(TyperCommand):
         self._load = load
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Read its line, now that somebody asks for it."""
+        """Read its line, now that somebody asks for it, whole: the list breaks lines."""
+        del limit
         self.help = self._line()
-        return super().get_short_help_str(limit)
+        return self.help
 
     def loaded(self) -> Any:
         """Load the command itself."""

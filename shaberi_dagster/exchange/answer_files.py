@@ -12,7 +12,7 @@ import orjson
 from shaberi_dagster.benchmarks.files import read_rows
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet
 from shaberi_dagster.benchmarks.registry import parse_benchmarks
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.errors import QuestionFileError
 from shaberi_dagster.exchange.importer import Entry, ImportedSample, Importer, ImportSource, RunPart
 from shaberi_dagster.exchange.logs import import_logs
 from shaberi_dagster.exchange.rejected import Rejected
@@ -69,8 +69,8 @@ class AnswerFiles(Importer):
         rejected: list[Rejected] = []
         try:
             rows = list(read_rows(source.location))
-        except ConfigurationError as error:
-            return [Rejected.of(None, str(error), content, what="file")]
+        except QuestionFileError as error:
+            return [Rejected.of(error.line, error.reason, content, what="file")]
         for line, row in rows:
             try:
                 benchmark, question, sample = self._read(row)

@@ -207,7 +207,7 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
 
     def __init__(self, importer: Importer, paths: Iterable[Path], workspace: Workspace) -> None:
         super().__init__(importer.name, workspace)
-        self._importer, self._paths = importer, paths
+        self._importer, self._paths = importer, list(paths)
         self._versions = self.lake.versions()
         self._sources: list[ImportSource] = []
         self._runs: dict[str, _Run] = {}
@@ -230,8 +230,9 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
             self._importer.read(source)
             self.advance(1, len(source.rejected))
         if not any(source.kind != "unknown" or source.rejected for source in self._sources):
-            folders = ", ".join(sorted({str(source.root) for source in self._sources}))
-            raise ConfigurationError(f"no {self._importer.what} in {folders or 'there'}")
+            kind = f"{self._importer.suffix.removeprefix('.').upper()} files".strip()
+            places = f"{', '.join(map(str, self._paths))}, among {len(self._sources)} {kind}"
+            raise ConfigurationError(f"no {self._importer.what} in {places}")
         if unread:
             yield unread
 

@@ -31,6 +31,7 @@ with lazily(__name__):  # only lakes on object storage need them
     from obstore import exceptions, store
 
 _AT_ONCE = 32
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 _RETRIES: Any = {"max_retries": 10}
 _FRESH_SECONDS = 1.0
 """A mirror that was pulled so lately is not pulled again for reading."""
@@ -286,4 +287,6 @@ def _reaching(uri: str) -> Iterator[None]:
     except exceptions.BaseError as error:
         first = str(error).strip().splitlines()[0]
         kind = lost if isinstance(error, exceptions.GenericError) else ShaberiError
-        raise kind(f"{uri} cannot be reached or refuses us: {first[:300]}") from error
+        unset = [name for name in _KEYS if not os.environ.get(name)]
+        hint = f" ({' and '.join(unset)} not set)" if unset else ""
+        raise kind(f"{uri} cannot be reached or refuses us{hint}: {first[:300]}") from error

@@ -20,6 +20,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, served_name
 from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
 from shaberi_dagster.util.lazy import lazily
+from shaberi_dagster.util.names import message_of
 
 with lazily(__name__):  # its list and its HTTP client cost start-up time
     import genai_prices
@@ -214,10 +215,7 @@ def _entry(path: Path, number: int, entry: object) -> OwnPrice:
         return OwnPrice.model_validate(entry)
     except ValidationError as error:
         name = f" ({entry['model']})" if isinstance(entry, dict) and isinstance(entry.get("model"), str) else ""
-        wrong = "; ".join(
-            ": ".join([*map(str, problem["loc"]), problem["msg"].removeprefix("Value error, ")])
-            for problem in error.errors()
-        )
+        wrong = "; ".join(": ".join([*map(str, problem["loc"]), message_of(problem)]) for problem in error.errors())
         raise ConfigurationError(f"price file {path}, entry {number}{name}: {wrong}") from error
 
 

@@ -25,7 +25,7 @@ import yaml
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.settings import plugin_folders
-from shaberi_dagster.util.names import did_you_mean
+from shaberi_dagster.util.names import did_you_mean, message_of
 
 T = TypeVar("T")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -241,7 +241,7 @@ def read_yaml(
             raise PluginError(file.path, None, f"is not valid YAML: {error}") from error
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        message = first["msg"].removeprefix("Value error, ")
+        message = message_of(first)
         raise PluginError(
             file.path, _line_of(text, first["loc"]), f"{place}: {message}" if place else message
         ) from error

@@ -7,8 +7,8 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain, product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
@@ -23,6 +23,8 @@ from shaberi_dagster.util.names import check_known
 if TYPE_CHECKING:
     import polars as pl
 
+_MOST_APART = 8
+"""Up to how many runs are read one by one."""
 _PLACE = ("benchmark", "question_set", "question_id", "position")
 
 
@@ -136,7 +138,7 @@ def read_question(
     which = {
         "benchmark": benchmark,
         "question_ids": [question["question_id"]],
-        "run_ids": None,
+        "run_id": None,
         "models": list(models) or None,
     }
     return QuestionReport(
@@ -167,20 +169,27 @@ def read_answers(
         pipeline: Passes in order, or baseline.
         most: Characters of a text that are read; None: all.
     """
-    which = {"benchmark": benchmark, "question_ids": list(question_ids), "run_ids": list(run_ids)}
-    texts = {"models": None, "most": most}
-    added = fetch(catalog, "question_deltas", **which, pipeline=pipeline) if pipeline != BASELINE else []
+    which: dict[str, Any] = {"benchmark": benchmark, "question_ids": list(question_ids)}
+    added = (
+        fetch(catalog, "question_deltas", **which, run_ids=list(run_ids), pipeline=pipeline)
+        if pipeline != BASELINE
+        else []
+    )
     deltas = {(*_sample(row), row["strategy"], row["judge"]): row["deltas"] for row in added}
     of_sample: defaultdict[tuple[str, str, int], list[Row]] = defaultdict(list)
     consensus: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
-    for judgement in fetch(catalog, "question_judgements", **which, **texts, judges=list(judges) or None):
+    # Of one run DuckDB reads the pages of its rows only, of a list of runs all texts of the benchmark.
+    which |= {"models": None, "most": most}
+    of_runs = [{**which, "run_id": run_id} for run_id in (run_ids if len(run_ids) <= _MOST_APART else [None])]
+    told = (fetch(catalog, "question_judgements", **of_run, judges=list(judges) or None) for of_run in of_runs)
+    for judgement in chain.from_iterable(told):
         sample, strategy = _sample(judgement), judgement["strategy"]
         judgement["deltas"] = deltas.get((*sample, strategy, judgement["judge"]), [])
         read = span_of(judgement["judge_output"]) if judgement["score_source"] == "rule" else None
         judgement["read"] = read and Span(*read, "read by a rule")
         (of_sample[sample] if strategy is None else consensus[sample[:2]]).append(judgement)
     samples: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
-    for answer in fetch(catalog, "question_answers", **which, **texts):
+    for answer in chain.from_iterable(fetch(catalog, "question_answers", **of_run) for of_run in of_runs):
         answer["judgements"] = of_sample[_sample(answer)]
         for finding in answer["findings"]:
             spans = json.loads(finding["details"] or "{}").get("spans", [])

@@ -152,7 +152,7 @@ class ScoreView:
         notes: With what the numbers are and what does not compare, in full.
         cost: With tokens and cost in full.
         wide: With all columns, however wide the terminal is.
-        top: Lines of each ranking; 0: all. None: 30 on a terminal, else all.
+        top: Lines of the first ranking, of others a sixth; 0: all. None: 30 on a terminal, else all.
     """
 
     by: Annotated[
@@ -164,7 +164,9 @@ class ScoreView:
     cost: Annotated[bool, Field(description="Tokens and cost by stage"), Option("how")] = False
     wide: Annotated[bool, Field(description="All columns, however wide the terminal is"), Option("how")] = False
     top: Annotated[
-        int | None, Field(ge=0, description="Lines of a ranking, 0: all; default: 30 on a terminal"), Option("how")
+        int | None,
+        Field(ge=0, description="Lines of the first ranking, of others a sixth; 0: all (terminal: 30)"),
+        Option("how"),
     ] = None
 
 

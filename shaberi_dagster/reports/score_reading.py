@@ -45,7 +45,7 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *
     Args:
         catalog: The public views, at the time that is selected.
         selection: What to read.
-        top: Of very many runs, lines of each ranking that get intervals and say how they are beside the best; 0: all.
+        top: Of very many runs so many lines (`lines_at`) get intervals and say how they are beside the best; 0: all.
 
     Raises:
         ConfigurationError: Nothing is selected, or runs that are to be put into one aggregate are not alike.
@@ -79,7 +79,7 @@ def _read_of_many(selection: ScoreSelection, top: int) -> str:
     """Say what is read of very many runs."""
     if not selection.has_single_scores:
         return "no intervals, ties, leniency and agreement"
-    ties = f"intervals and ties of the first {top} lines only" if top else "intervals and ties of ranked lines only"
+    ties = "intervals and ties of the shown lines only" if top else "intervals and ties of ranked lines only"
     return f"{ties}, no leniency and agreement"
 
 
@@ -131,7 +131,7 @@ def _read_ranked(
         rows = with_intervals(single, rows)
     rankings, not_ranked = read_standings(catalog, rows)
     if selection.has_single_scores:
-        rankings = with_ties(single, rankings, top if top and report.is_large else None)
+        rankings = with_ties(single, rankings, top if report.is_large else 0)
     return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked), single
 
 

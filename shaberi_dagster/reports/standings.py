@@ -37,6 +37,7 @@ with lazily(__name__):  # NumPy, which scores of a single run need not wait for
 
 _COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale")
 _MOST_NAMES = 3
+_OF_OTHERS = 6
 _Cell = tuple[str, str, str | None, str | None]
 """Key of comparable scores: questions, judge, judge's prompt, settings of passes."""
 
@@ -158,10 +159,9 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
         if tie.difference is not None and is_apart(tie.difference, tie.of_means)
     ]
     if apart:
-        more = f" and {len(apart) - _MOST_NAMES} more" if len(apart) > _MOST_NAMES else ""
+        more = f" and {len(apart) - 1} more" if len(apart) > 1 else ""
         remarks.append(
-            "Differences are over the questions and judges that both lines have, and not those of their means: "
-            f"{', '.join(apart[:_MOST_NAMES])}{more}."
+            f"The difference from the best, over what both lines have, is not that of their means: {apart[0]}{more}."
         )
     return remarks
 
@@ -217,18 +217,28 @@ def read_standings(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow])
     return ranked, parts + missing
 
 
-def with_ties(single: SingleScores, rankings: Sequence[Ranking], most: int | None = None) -> list[Ranking]:
-    """Return rankings whose first lines have intervals and differences from the best.
+def lines_at(place: int, top: int) -> int | None:
+    """Return how many lines are shown of the ranking at a place, from 0; None: all.
 
-    Differences are adjusted over all pairs of lines, whatever `most` is.
+    Args:
+        place: The first ranking is that of most models.
+        top: Of the first one, of others a sixth; 0: all.
+    """
+    return (max(top // _OF_OTHERS, 1) if place else top) if top else None
+
+
+def with_ties(single: SingleScores, rankings: Sequence[Ranking], top: int = 0) -> list[Ranking]:
+    """Return rankings whose shown lines have intervals and differences from the best.
+
+    Differences are adjusted over all pairs of lines, whatever is shown.
 
     Args:
         single: Reads the single scores.
         rankings: The rankings.
-        most: How many lines; None: all.
+        top: As for `lines_at`.
     """
     single.load(row for ranking in rankings for line in ranking.standings for row in line.rows)
-    return [_tied(single, ranking, ranking.standings[:most]) for ranking in rankings]
+    return [_tied(single, ranking, ranking.standings[: lines_at(place, top)]) for place, ranking in enumerate(rankings)]
 
 
 def _tied(single: SingleScores, ranking: Ranking, shown: Sequence[Standing]) -> Ranking:

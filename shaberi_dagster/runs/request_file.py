@@ -9,7 +9,7 @@ from pydantic import ConfigDict, ValidationError, create_model
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.spec import CallOptions, ModelSettings, RunRequest, overridden
-from shaberi_dagster.util.names import did_you_mean
+from shaberi_dagster.util.names import did_you_mean, message_of
 
 _ANY_MODEL = "any"
 _SCHEMA_HEAD = {
@@ -62,7 +62,7 @@ def request_from(values: Mapping[str, Any]) -> tuple[RunRequest, CallOptions]:
             of_request = RunRequest.model_fields | CallOptions.model_fields
             known = of_request if len(first["loc"]) == 1 else ModelSettings.model_fields
             raise ConfigurationError(f"no field {where}; {did_you_mean(str(first['loc'][-1]), known)}") from error
-        raise ConfigurationError(f"{where}: {first['msg']}") from error
+        raise ConfigurationError(f"{where}: {message_of(first)}") from error
 
 
 def as_yaml(request: RunRequest, calls: CallOptions) -> str:

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import product
 from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -36,6 +38,7 @@ from shaberi_dagster.runs.marks import GROWS, IDENTITY, MOVES, Grows, Identity
 from shaberi_dagster.runs.option import InGroup, Option
 from shaberi_dagster.util.identity import run_id_of, sha256_json
 from shaberi_dagster.util.models import Frozen
+from shaberi_dagster.util.names import message_of
 
 _LEGACY_KIND = "legacy"
 """`kind` in the specs of imported runs before version 2 had them."""
@@ -99,8 +102,19 @@ Stop = Annotated[
     Field(description="A text that ends the reply"),
     Option("advanced", metavar="TEXT", repeated=True),
 ]
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+def _no_misspelt_effort(word: str | None) -> str | None:
+    """Refuse a word that is almost one of those that servers know; some servers have others."""
+    if word and word not in _EFFORTS and (alike := get_close_matches(word.lower(), _EFFORTS, 1)):
+        raise ValueError(f"did you mean {alike[0]}? As a parameter (reasoning_effort={word}) it goes as it is")
+    return word
+
+
 ReasoningEffort = Annotated[
     str | None,
+    AfterValidator(_no_misspelt_effort),
     Field(description="low, medium or high: how much it thinks"),
     Option("how", metavar="WORD"),
 ]
@@ -310,7 +324,7 @@ class RunRequest(BaseModel):
                 requests.append(RunRequest.model_validate(asked))
             except ValidationError as error:
                 first = error.errors()[0]
-                raise ConfigurationError(f"--sweep {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+                raise ConfigurationError(f"--sweep {'.'.join(map(str, first['loc']))}: {message_of(first)}") from error
         return requests
 
     def independent(self, runs: int) -> "list[RunRequest]":

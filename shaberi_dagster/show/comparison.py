@@ -1,27 +1,34 @@
 """A comparison of two models or runs, as it is shown."""
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from shaberi_dagster.reports.comparison import ComparisonReport, Section, Side
 from shaberi_dagster.reports.figures import counted, decimals, interval_of, p_value, signed, signed_interval
-from shaberi_dagster.reports.report import Block, Heading, Result, Row, Sentences, number, table_of, text
-from shaberi_dagster.reports.requests import POLICIES
+from shaberi_dagster.reports.report import Block, Column, Heading, Result, Row, Sentences, Table, number, table_of, text
+from shaberi_dagster.reports.requests import BASELINE, POLICIES
 from shaberi_dagster.reports.scores import is_apart
 from shaberi_dagster.statistics.comparison import OVERALL
 
 _BAR_WIDTH = 25
+_MORE = "--notes: the benchmarks of each judge, which scores count, and how the numbers are made."
 
 
-def comparison_result(report: ComparisonReport) -> Result:
-    """Show a comparison: a table for each judge with its result in plain words, and notes on the numbers."""
+def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Result:
+    """Show a comparison: its result in plain words, a table for each judge, and notes on the numbers.
+
+    Args:
+        report: The comparison.
+        brief: With a line for each judge and the number of notes, for a terminal.
+    """
     notes, warnings = list(_notes(report)), [f"{warning}." for warning in report.warnings]
     said: list[Block] = [
         Sentences([report.caveat] if report.caveat else [], "warning"),
         *(Heading(side_title(side)) for side in (report.a, report.b)),
-        *(block for section in report.sections for block in _section(section)),
+        *(_briefly(report) if brief else (block for section in report.sections for block in _section(section))),
         Sentences(warnings, "warning"),
-        Sentences(notes, "note"),
+        Sentences([*_audits(report), _MORE, _next_step(report)] if brief else notes, "note"),
     ]
     document = {
         "a": _side_fields(report.a),
@@ -61,12 +68,34 @@ def _records(report: ComparisonReport) -> Iterator[Row]:
 
 
 def _section(section: Section) -> Iterator[Block]:
-    known = filter(None, map(interval_of, section.rows))
-    reach = max((max(abs(ends.lower), abs(ends.upper)) for ends in known), default=0.0)
-    bar = text("", partial(_bar, reach=reach), optional=True)
     yield Heading(section_title(section))
-    yield table_of(section.rows, [*_COLUMNS, bar])
-    yield Sentences([verdict(section), *_details(section)])
+    yield Sentences([verdict(section)], "verdict")
+    yield _table(section.rows)
+    yield Sentences(list(_details(section)))
+
+
+def _table(rows: Sequence[Row], *first: Column) -> Table:
+    known = filter(None, map(interval_of, rows))
+    reach = max((max(abs(ends.lower), abs(ends.upper)) for ends in known), default=0.0)
+    return table_of(rows, [*(first or _FIRST), *_COLUMNS, text("", partial(_bar, reach=reach), optional=True)])
+
+
+def _briefly(report: ComparisonReport) -> Iterator[Block]:
+    """Show the benchmarks of the first section, and of each judge the last line."""
+    first, *others = report.sections
+    passes = "" if report.request.pipeline == BASELINE else f"passes {report.request.pipeline} · "
+    yield Heading(section_title(first), f"{passes}{report.request.null_policy} nulls")
+    yield Sentences([verdict(first)], "verdict")
+    yield _table(first.rows)
+    yield Sentences(list(_withheld(first)))
+    if others:
+        yield Heading("judge by judge", "over all benchmarks")
+        yield _table([{**section.rows[-1], "judge": section.judges[0]} for section in others], text("judge"))
+
+
+def _next_step(report: ComparisonReport) -> str:
+    models = " ".join(f"--model {shlex.quote(side.model)}" for side in (report.a, report.b))
+    return f"Where A loses: inspect-output {models}, or in a browser: shaberi view."
 
 
 def _notes(report: ComparisonReport) -> Iterator[str]:
@@ -102,6 +131,10 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
             f"{n_shared:,} of the {n:,} replies (answers and judgements) of {benchmark} are the reply to another "
             "one's call: paid for once, they are no evidence of their own."
         )
+    yield from _audits(report)
+
+
+def _audits(report: ComparisonReport) -> Iterator[str]:
     for sentence in report.audits:
         yield f"{sentence}; errors alike on both sides make a difference smaller, and intervals leave them out."
 
@@ -135,15 +168,15 @@ def row_verdict(row: Row) -> str:
     return f"{row['verdict']}, {within}" if within else str(row["verdict"])
 
 
+_FIRST = [text("question set")]
 _COLUMNS = [
-    text("question set"),
     number("n", form="{}"),
     number("A", "mean_a", form="{:.2f}"),
     number("B", "mean_b", form="{:.2f}"),
     number("A - B", "difference", form="{:+.2f}"),
     number("CI", lambda row: signed_interval(interval_of(row))),
     number("p", lambda row: p_value(row["p_value"])),
-    number("Holm p", _adjusted),
+    number("Holm p", _adjusted, where=lambda rows: any(map(_adjusted, rows))),
     number("MDE", "minimum_detectable_effect", form="{:.2f}"),
     text("A is", row_verdict, folds=True, narrowest=13),
 ]
@@ -173,12 +206,17 @@ def _where(row: Row) -> str:
     return "overall" if row["question_set"] == OVERALL else f"on {row['question_set']}"
 
 
-def _details(section: Section) -> Iterator[str]:
-    """Say for each benchmark which scores count and which do not."""
+def _withheld(section: Section) -> Iterator[str]:
     for row in section.rows:
-        name, of_means = row["question_set"], row["own_mean_a"] - row["own_mean_b"]
         if row["why_withheld"]:
             yield f"No verdict {_where(row)}: {row['why_withheld']}."
+
+
+def _details(section: Section) -> Iterator[str]:
+    """Say for each benchmark why there is no verdict, which scores count and which do not."""
+    yield from _withheld(section)
+    for row in section.rows:
+        name, of_means = row["question_set"], row["own_mean_a"] - row["own_mean_b"]
         if is_apart(row["difference"], of_means):
             yield (
                 f"{'Overall' if name == OVERALL else name}: A - B is over what both have; the means of all that each "

@@ -30,7 +30,7 @@ from shaberi_dagster.reports.report import (
     text,
 )
 from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.standings import Ranking, remarks_on
+from shaberi_dagster.reports.standings import Ranking, lines_at, remarks_on
 from shaberi_dagster.show.terminal import table_width
 
 _MOST_NOT_RANKED = 10
@@ -49,14 +49,16 @@ def standing_blocks(report: ScoreReport, *, by: str, width: int | None, top: int
         report: The scores.
         by: What has columns of its own: model (then it is benchmarks), or judge.
         width: Columns of the terminal, into which as many columns go as fit; None: all of them.
-        top: Lines of each ranking; 0: all.
+        top: Lines of the first ranking; 0: all of all.
     """
-    for ranking in report.rankings:
+    for place, ranking in enumerate(report.rankings):
         yield Heading(_title(ranking), _detail(ranking, report))
-        shown = replace(ranking, standings=ranking.standings[:top]) if top else ranking
+        shown = replace(ranking, standings=ranking.standings[: lines_at(place, top)])
         yield _table(shown, by, width)
         if n_more := len(ranking.standings) - len(shown.standings):
             yield Sentences([f"{n_more} more (--top 0)"], "note")
+    if any(line.tie for ranking in report.rankings for line in ranking.standings):
+        yield Sentences([_DIFFERENCES], "note")
     if report.not_ranked:
         yield Heading("Not ranked", "others have more: --model, --judge or --question-set compare over what is common")
         yield Sentences(list(_not_ranked(report.not_ranked)), "note")
@@ -147,7 +149,6 @@ def _with_columns(
     whole_name = [f"#{rows[0]['rank']} is {first}."] if is_narrow and len(first) > _ROOM_FOR_MODELS else []
     notes = [
         *(["Rank 1: no difference from the best is shown."] if ranking.ranks.count(1) > 1 else []),
-        *([_DIFFERENCES] if known("against_best")(rows) else []),
         *([f"Scored: {_range(list(map(_share, rows)))} samples of a line."] if is_narrow else []),
         *([f"{counted(len(left_out), what)} not shown (--wide): {', '.join(left_out)}."] if left_out else []),
     ]

@@ -1,7 +1,8 @@
 """Names that a user gives: whether there is such a one, and which may have been meant."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from shaberi_dagster.errors import ConfigurationError
 
@@ -24,6 +25,11 @@ def check_known(what: str, given: Iterable[str], known: Collection[str], where: 
         if name not in known:
             option = f"{where}: " if where else ""
             raise ConfigurationError(f"{option}no {what} {name!r}; {did_you_mean(name, known, 'the lake has')}")
+
+
+def message_of(problem: Mapping[str, Any]) -> str:
+    """Return what is wrong with a field, of one of pydantic's errors."""
+    return str(problem["msg"]).removeprefix("Value error, ")
 
 
 def did_you_mean(name: str, known: Collection[str], there: str = "known:") -> str:

@@ -35,6 +35,6 @@ left join paid using (run_id, request_hash)
 left join found using (question_id, run_id, sample_index)
 where benchmark = $benchmark
   and list_contains($question_ids, question_id)
-  and ($run_ids is null or list_contains($run_ids, run_id))
+  and ($run_id is null or run_id = $run_id)
   and ($models is null or list_contains($models, model))
-order by list_position($run_ids, run_id), model, run_tag, sample_index
+order by model, run_tag, sample_index

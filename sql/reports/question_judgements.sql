@@ -10,7 +10,7 @@ from judgements
 where benchmark = $benchmark
   and list_contains($question_ids, question_id)
   and not superseded
-  and ($run_ids is null or list_contains($run_ids, run_id))
+  and ($run_id is null or run_id = $run_id)
   and ($models is null or list_contains($models, model))
   and ($judges is null or list_contains($judges, judge))
-order by list_position($run_ids, run_id), model, run_tag, strategy nulls first, sample_index, judge
+order by model, run_tag, strategy nulls first, sample_index, judge

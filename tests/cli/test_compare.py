@@ -112,10 +112,10 @@ def lake():
 
 @pytest.fixture
 def compared(lake, views, capsys):
-    def run(a="m", b="n", output_format="json", **choices):
+    def run(a="m", b="n", output_format="json", *, brief=False, **choices):
         lake.write(views.add)
         report = read_comparison(views.catalog, ComparisonRequest(a, b, **choices))
-        write(comparison_result(report), output_format, Console())
+        write(comparison_result(report, brief=brief), output_format, Console())
         out = capsys.readouterr().out
         return json.loads(out) if output_format == "json" else out
 
@@ -500,6 +500,24 @@ def test_the_table_says_in_plain_words_what_could_not_be_seen(lake, compared):
         in table
     )
     assert "Null policy legacy: samples without a score are left out. Pass pipeline: baseline." in table
+
+
+def test_on_a_terminal_the_verdict_stands_first_and_each_judge_has_a_line(lake, compared, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for judge, shift in (("a", 2), ("b", 0)):
+        for benchmark in ("tengu", "rakuda"):
+            lake.add("m", scores(1, shift=shift), judge=judge, benchmark=benchmark)
+            lake.add("n", scores(2), judge=judge, benchmark=benchmark)
+
+    whole = compared(output_format="table")
+    brief = compared(output_format="table", brief=True).splitlines()
+
+    assert brief[3].startswith("A is better overall, by ")
+    assert [line.split()[0] for line in brief if line.startswith(("a ", "b "))] == ["a", "b"]
+    assert sum("MDE" in line for line in brief) == 2
+    assert "Where A loses: inspect-output --model m --model n" in " ".join(brief)
+    assert len(brief) < 20 < len(whole.splitlines())
+    assert set(brief[3:8]) < set(whole.splitlines())
 
 
 def test_a_narrow_terminal_cuts_no_number(lake, compared, monkeypatch):

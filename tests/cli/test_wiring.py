@@ -78,6 +78,7 @@ def test_a_command_is_announced_by_the_first_line_of_its_help() -> None:
     assert lines(app.commands) == lines(loaded)
     assert {command.help for command in app.commands.values()} <= {command.help for command in loaded.values()}
     assert list(loaded) == [command.name for command in loaded.values()]
+    assert not any(line.endswith("...") for line in lines(app.commands).values())
 
 
 def test_a_command_loads_the_module_of_no_other_command() -> None:

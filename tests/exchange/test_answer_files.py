@@ -81,6 +81,17 @@ def test_rows_become_answers_and_others_are_counted_and_named(workspace: Workspa
     assert f"without an answer: {1 + len(rest)} questions of tengu@5" in said
 
 
+def test_a_file_that_is_none_is_named_once_with_its_line(workspace: Workspace, tmp_path: Path) -> None:
+    (path := tmp_path / "answers.jsonl").write_text('{"question": "?"}\n[', encoding="utf-8")
+    done = import_answers([path], workspace, model="far", tag="july", benchmarks=["tengu"])
+    assert done.report.quarantine.select("source_line", "reason").rows() == [
+        (2, "is not JSON: unexpected end of data at column 2")
+    ]
+    (empty := tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigurationError, match=rf"^no answers in {empty}, among 0 files$"):
+        import_answers([empty], workspace, model="far", tag="july", benchmarks=["tengu"])
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet", "jsonl"])
 def test_a_whole_set_from_any_form_is_judged_and_scored_like_a_run_of_ours(
     form: str, workspace: Workspace, mock: MockEndpoint, tmp_path: Path

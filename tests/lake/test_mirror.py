@@ -174,6 +174,9 @@ def test_a_store_that_is_not_there_is_one_line_that_a_worker_is_told_first(
     with pytest.raises(ShaberiError, match=r"^s3://lakes/x cannot be reached or refuses us: [^\n]+$") as error:
         Lake(Settings.from_environment(place).warehouse)
     assert told == [str(error.value)]
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(ShaberiError, match=r"refuses us \(AWS_SECRET_ACCESS_KEY not set\): "):
+        Lake(Settings.from_environment(place | {"SHABERI_WAREHOUSE": "s3://lakes/y"}).warehouse)
 
 
 @pytest.mark.parametrize("place", ["gs://lakes/x", "s3://", "s3://lakes/../x y", "s3://lakes/x?key=secret"])

@@ -16,6 +16,8 @@ from shaberi_dagster.cli.shaberi import app
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports import question
+from shaberi_dagster.reports.declared import question as question_report
 from shaberi_dagster.reports.inspection import InspectedTexts
 from shaberi_dagster.reports.question import (
     Span,
@@ -184,6 +186,24 @@ def test_the_command_shows_one_question_in_each_format(said):
         *(("0", judge, strategy, "8.0", "0番目の答え") for strategy in ("", "majority") for judge in "ab"),
         *(("1", judge, "", "8.0", "1番目の答え") for judge in "ab"),
     ]
+
+
+def test_of_very_many_answers_people_see_a_line_each_and_files_have_the_texts(said, monkeypatch):
+    monkeypatch.setattr(question_report, "_MOST_WITH_TEXTS", 1)
+    table = said("question", "tengu@1", "1")
+
+    lines = [line.split() for line in table.splitlines() if line.startswith("alpha")]
+    judged = "a 8, b 8, a of majority 8, b of majority 8"
+    assert [" ".join(line) for line in lines] == [f"alpha july {judged} 0番目の答え", "alpha july a 8, b 8 1番目の答え"]
+    assert "よい答え" not in table
+    assert said("question", "tengu@1", "1", "--format", "md").count("よい答え") == 6
+
+
+def test_many_runs_are_read_at_once_and_few_one_by_one(catalog, monkeypatch):
+    runs = ["alpha@@july", "beta@@july"]
+    one_by_one = read_answers(catalog, "tengu", ["q"], runs)
+    monkeypatch.setattr(question, "_MOST_APART", 1)
+    assert read_answers(catalog, "tengu", ["q"], runs) == one_by_one
 
 
 def test_a_question_that_nobody_answered_is_shown_and_one_that_is_not_there_refused(said):

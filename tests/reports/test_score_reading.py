@@ -21,7 +21,7 @@ from shaberi_dagster.reports.requests import POLICIES as POLICY_MEANINGS
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.standings import remarks_on
+from shaberi_dagster.reports.standings import lines_at, remarks_on
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.formats import write
 from shaberi_dagster.show.score_notes import failure
@@ -725,11 +725,12 @@ def test_of_very_many_runs_the_first_lines_are_compared_with_the_best(read):
 
     (ranking,) = report.rankings
     assert report.remarks == [
-        "More than 200 runs: intervals and ties of the first 3 lines only, no leniency and agreement."
+        "More than 200 runs: intervals and ties of the shown lines only, no leniency and agreement."
     ]
     assert ranking.ranks[:4] == [1, 1, 3, 4]
     assert [line.tie.against_best for line in ranking.standings[:3]] == ["best", "tied", "below"]
     assert {line.tie for line in ranking.standings[3:]} == {None}
+    assert [lines_at(place, top) for place in (0, 1) for top in (30, 3, 0)] == [30, 3, None, 5, 1, None]
     whole = read([], top=0).rankings[0]  # what is shown of it changes nothing of a line
     assert whole.standings[:3] == ranking.standings[:3]
     assert whole.standings[3].tie is None

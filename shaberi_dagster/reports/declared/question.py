@@ -1,6 +1,6 @@
 """The report on one question: its answers and judgements."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -32,6 +32,10 @@ _ASKED = ("question", "reference", "criteria")
 _PLACE = ("benchmark", "question_set", "position")
 _SAMPLE = ("run_id", "model", "run_tag", "sample_index")
 _JUDGED = ("strategy", "judge", "score", "out_of_scale", "score_source", "status", "error_class")
+_Answer = tuple[Row, list[Row]]
+"""An answer and its judgements."""
+_MOST_WITH_TEXTS = 12
+_MORE = "--model NAME: with all texts; so have --format md, csv and json."
 _CSV_COLUMNS = (*_PLACE, *_SAMPLE[1:], *_JUDGED, "answer", "judge_output")
 
 
@@ -65,9 +69,9 @@ class QuestionSelection:
 
 
 def _read(catalog: "duckdb.DuckDBPyConnection", which: QuestionSelection) -> Result:
-    report = question.read_question(
-        catalog, which.benchmark, which.position, question_set=which.question_set, models=which.models
-    )
+    benchmark, separator, _ = which.benchmark.partition("@")
+    question_set = which.question_set or (which.benchmark if separator else None)
+    report = question.read_question(catalog, benchmark, which.position, question_set=question_set, models=which.models)
     answers = list(_answers(report))
     rows = [
         {name: getattr(report, name) for name in _PLACE} | dict(answer) | dict(judgement)
@@ -75,10 +79,27 @@ def _read(catalog: "duckdb.DuckDBPyConnection", which: QuestionSelection) -> Res
         for judgement in judgements or [{}]
     ]
     frames = {"answers": report.answers.to_dicts(), "judgements": report.judgements.to_dicts()}
-    return Result(list(_blocks(report, answers)), rows, {**vars(report), **frames}, _CSV_COLUMNS)
+    asked, texts = list(_asked(report)), list(_texts(answers))
+    brief = [_BRIEFLY.of(answers), Sentences([_MORE], "note")] if len(answers) > _MOST_WITH_TEXTS else texts
+    return _Question([*asked, *texts], rows, {**vars(report), **frames}, _CSV_COLUMNS, [*asked, *brief])
 
 
-def _answers(report: "question.QuestionReport") -> Iterator[tuple[Row, list[Row]]]:
+@dataclass(frozen=True)
+class _Question(Result):
+    """A question.
+
+    Attributes:
+        briefly: What people read on a terminal.
+    """
+
+    briefly: Sequence[Block] = ()
+
+    def blocks(self, width: int | None) -> Iterable[Block]:
+        """Return all texts; on a terminal of very many answers a line each."""
+        return super().blocks(width) if width is None else self.briefly
+
+
+def _answers(report: "question.QuestionReport") -> Iterator[_Answer]:
     """Yield each answer with its judgements; those of a run's strategies stand by its first one."""
     judgements: dict[Any, list[Row]] = {}
     for row in report.judgements.to_dicts():
@@ -87,10 +108,23 @@ def _answers(report: "question.QuestionReport") -> Iterator[tuple[Row, list[Row]
         yield answer, judgements.get(tuple(answer[name] for name in _SAMPLE), [])
 
 
-def _blocks(report: "question.QuestionReport", answers: list[tuple[Row, list[Row]]]) -> Iterator[Block]:
+def _asked(report: "question.QuestionReport") -> Iterator[Block]:
     yield Heading(f"{report.question_set} {report.position}", report.category or "")
     asked = [(name, asked) for name in _ASKED if (asked := getattr(report, name))]
     yield table_of(asked, [text("", lambda row: row[0]), text("", lambda row: _lines(row[1]), folds=True)])
+
+
+_BRIEFLY = Table(
+    [
+        text("model", lambda row: row[0]["model"], cuts="middle", narrowest=20),
+        text("tag", lambda row: row[0]["run_tag"], cuts="middle", narrowest=8),
+        text("scores", lambda row: ", ".join(f"{_who(one)} {_score(one)}" for one in row[1]), folds=True),
+        text("answer", lambda row: " ".join((row[0]["answer"] or "").split()), cuts="end", narrowest=12),
+    ]
+)
+
+
+def _texts(answers: Sequence[_Answer]) -> Iterator[Block]:
     if not answers:
         yield Sentences(["No run has answered it."])
     for answer, judgements in answers:
@@ -138,6 +172,7 @@ QUESTION = Report(
     read=_read,
     examples=[
         "shaberi question tengu 12",
+        "shaberi question tengu@115 12",
         "shaberi question tengu 12 --model my-model --model other-model --format md",
         "shaberi question tengu 12 --question-set tengu@115 --format json",
     ],
