@@ -1,7 +1,7 @@
 """The library: `open_lake()` reads what there is, `evaluate()` makes what is missing. `docs/library.md` shows how."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import entry_points
@@ -20,7 +20,7 @@ from shaberi_dagster.reports.question import QuestionReport, read_question
 from shaberi_dagster.reports.reading import read_report, report_frame
 from shaberi_dagster.reports.report import Document, Report
 from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
-from shaberi_dagster.reports.score_reading import read_scores
+from shaberi_dagster.reports.score_reading import read_rankings, read_scores
 from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.sweep import SweepReport, read_sweep
 from shaberi_dagster.settings import Settings, warehouse_folder
@@ -75,7 +75,19 @@ class LakeReader:
             ConfigurationError: Nothing is selected.
         """
         with self._catalog(as_of) as catalog:
-            return read_scores(catalog, ScoreSelection(as_of=as_of, **selection), top=top)
+            return read_scores(catalog, _chosen(ScoreSelection, {"as_of": as_of, **selection}), top=top)
+
+    def leaderboard(self, **selection: Any) -> "pl.DataFrame":
+        """Who is best, as `view-scores` ranks it: a row for each model and base tag, with interval and tie.
+
+        Args:
+            selection: Fields of `reports.requests.ScoreSelection`: models, tags, judges, pipeline, null_policy, …
+
+        Raises:
+            ConfigurationError: Nothing is selected.
+        """
+        with self._catalog() as catalog:
+            return read_rankings(catalog, _chosen(ScoreSelection, selection)).ranking_frame
 
     def sweep(self, models: Sequence[str], tags: Sequence[str]) -> SweepReport:
         """Runs that differ in a setting: scores compared with the best, and what their answers cost.
@@ -102,7 +114,7 @@ class LakeReader:
             ConfigurationError: There is no such run, or nothing is common to both.
         """
         with self._catalog() as catalog:
-            return comparison.compare(catalog, ComparisonRequest(a, b, **choices))
+            return comparison.compare(catalog, _chosen(ComparisonRequest, {"a": a, "b": b, **choices}))
 
     def questions(self, runs: Sequence[str], which: str = "") -> "pl.DataFrame":
         """The questions that some runs were asked, with a column for each run's score on the reported scale.
@@ -166,12 +178,18 @@ class LakeReader:
         def frame(**selection: Any) -> "pl.DataFrame":
             report = REPORTS.use(name)
             with self._catalog() as catalog:
-                return report_frame(catalog, report, report.selection(**selection))
+                return report_frame(catalog, report, _chosen(report.selection, selection))
 
         return frame
 
     def _catalog(self, as_of: datetime | None = None) -> duckdb.DuckDBPyConnection:
         return open_as_of(self.folder, as_of) if as_of else open_catalog(self.folder)
+
+
+def _chosen(kind: type[Any], choices: Mapping[str, Any]) -> Any:
+    """Make a selection; one name stands for a list of it."""
+    several = {name for name in choices if getattr(kind, name, None) == ()}
+    return kind(**{name: [one] if name in several and isinstance(one, str) else one for name, one in choices.items()})
 
 
 def open_lake(folder: str | Path | None = None) -> LakeReader:
