@@ -4,7 +4,7 @@ Everything is read through `reports.inspection`, a page or a question at a time.
 no cell and no label is read as markup.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -14,8 +14,9 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.screen import Screen
-from textual.widgets import DataTable, Footer, HelpPanel, Input, Static
+from textual.events import Key
+from textual.screen import ModalScreen, Screen
+from textual.widgets import DataTable, Footer, Input, Static
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.figures import decimals
@@ -29,10 +30,12 @@ from shaberi_dagster.reports.inspection import (
 )
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.show.answers import answers_text, question_text
-from shaberi_dagster.show.text import printable, truncate
+from shaberi_dagster.show.text import printable, truncate, truncate_apart, width_of
 
-_NAME_WIDTH, _CATEGORY_WIDTH, _QUESTION_WIDTH, _HEAD_WIDTH = 40, 16, 60, 18
-_MOST_RUNS = 4
+_NAME_WIDTH, _TAG_WIDTH, _BESIDE_NAMES = 16, 16, 33  # the latter: mark, score and counts, which are never cut
+_CATEGORY_WIDTH, _QUESTION_WIDTH = 16, 60
+_LETTERS = "ABCD"
+_MOST_RUNS = len(_LETTERS)
 _QUIT = Binding("q", "app.quit", "quit")
 _BACK = Binding("escape,u", "app.pop_screen", "back")
 
@@ -52,6 +55,7 @@ class RunsScreen(Screen[None]):
         super().__init__()
         self._runs, self._chosen = runs, chosen
         self._marked: list[int] = []
+        self._names: list[tuple[str, str]] = []
 
     def compose(self) -> ComposeResult:
         """A table and the keys."""
@@ -62,7 +66,11 @@ class RunsScreen(Screen[None]):
     def on_mount(self) -> None:
         """Show a page of the runs at once, and the others below it."""
         table = self.query_one(DataTable)
-        for title in ("", "model", "tag", "status", "answers", "failed", "score", "benchmarks"):
+        tags = truncate_apart([printable(run["run_tag"]) for run in self._runs], _TAG_WIDTH, "middle")
+        room = max(self.app.size.width - _BESIDE_NAMES - max(map(width_of, tags)), _NAME_WIDTH)
+        models = truncate_apart([printable(run["model"]) for run in self._runs], room, "middle")
+        self._names = [*zip(models, tags, strict=True)]
+        for title in ("", "model", "tag", "score", "answers", "failed", "status", "benchmarks"):
             table.add_column(title, key=title)
         self._add_runs(0, PAGE)
         self.call_after_refresh(self._add_runs, PAGE, len(self._runs))
@@ -70,10 +78,9 @@ class RunsScreen(Screen[None]):
     def _add_runs(self, first: int, end: int) -> None:
         table = self.query_one(DataTable)
         for index, run in enumerate(self._runs[first:end], start=first):
-            names = truncate(printable(run["model"]), _NAME_WIDTH, "middle"), printable(run["run_tag"]), run["status"]
-            numbers = f"{run['n_answers']:,}", str(run["n_failed"]), decimals(run["score"])
-            cells = [*map(Text, names), *(Text(number, justify="right") for number in numbers)]
-            table.add_row(Text(), *cells, Text(", ".join(run["benchmarks"])), key=str(index))
+            numbers = decimals(run["score"]), f"{run['n_answers']:,}", str(run["n_failed"])
+            cells = [*map(Text, self._names[index]), *(Text(number, justify="right") for number in numbers)]
+            table.add_row(Text(), *cells, Text(run["status"]), Text(", ".join(run["benchmarks"])), key=str(index))
 
     def action_move(self, rows: int) -> None:
         """Move the cursor."""
@@ -103,8 +110,9 @@ class QuestionsScreen(Screen[None]):
         Binding("slash", "filter", "filter"),
         Binding("s", "sort", "sort"),
         Binding("f", "failed", "failures"),
+        Binding("l", "loses", "where A loses"),
         *_MOVES,
-        _BACK,
+        Binding("escape,u", "back", "back"),
         _QUIT,
     ]
 
@@ -118,7 +126,7 @@ class QuestionsScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         """Lay out the state, the filter while one writes it, a table and the keys."""
         yield Static(id="state")
-        yield Input(placeholder="benchmark:elyza judge:gpt category:… score<5 score>8 failed sort:difference words")
+        yield Input(placeholder="benchmark:elyza judge:gpt score<5 failed loses sort:difference words")
         yield DataTable(cursor_type="row")
         yield Footer()
 
@@ -131,12 +139,9 @@ class QuestionsScreen(Screen[None]):
     def _show(self) -> None:
         table = self.query_one(DataTable)
         table.clear(columns=True)
-        names = [f"{printable(run['model'])} {printable(run['run_tag'])}" for run in self.runs]
-        if len(names) == 2:  # noqa: PLR2004
-            names = [f"{letter} {name}" for letter, name in zip("AB", names, strict=True)]
-        heads = [truncate(name, _HEAD_WIDTH, "middle") for name in names]
+        heads = [*_LETTERS[: len(self.runs)]] if len(self.runs) > 1 else ["score"]
         several = ["A-B" if len(self.runs) == 2 else "apart"] if len(self.runs) > 1 else []  # noqa: PLR2004
-        for title in ("set", "#", *heads, *several, "judges apart", "failed", "category", "question"):
+        for title in ("set", "#", *heads, *several, "judges apart", "failed", "question", "category"):
             table.add_column(Text(title))
         self.questions, self.n_questions = [], 0
         self._read_page()
@@ -150,17 +155,20 @@ class QuestionsScreen(Screen[None]):
             table.add_row(*self._cells(question))
         self.questions += page
         said = f"{self.n_questions:,} questions" + (f" · {self._chosen}" if str(self._chosen) else "")
-        self.query_one("#state", Static).update(Text(printable(said), style="bold"))
+        names = [f"{run['model']} {run['run_tag']}" for run in self.runs]
+        if len(names) > 1:
+            names = [f"{letter} {name}" for letter, name in zip(_LETTERS, names, strict=False)]
+        self.query_one("#state", Static).update(Text("\n".join(map(printable, [said, *names])), style="bold"))
 
     def _cells(self, question: Row) -> list[Text]:
         scores = [question["scores"].get(run["run_id"]) for run in self.runs]
         numbers = [*scores, *([question["difference"]] if len(scores) > 1 else []), question["disagreement"]]
-        if len(scores) == 2 and None not in scores:  # noqa: PLR2004
+        if len(scores) == 2 and question["difference"] is not None:  # noqa: PLR2004
             numbers[2] = (scores[0] or 0.0) - (scores[1] or 0.0)
         place = question["question_set"].partition("-")[0], str(question["position"] or question["question_id"][:8])
         texts = (
-            truncate(printable(question["category"] or ""), _CATEGORY_WIDTH),
             truncate(printable(question["question"] or ""), _QUESTION_WIDTH),
+            truncate(printable(question["category"] or ""), _CATEGORY_WIDTH),
         )
         shown = [*map(decimals, numbers), str(question["n_failed"] or "")]
         return [*map(Text, place), *(Text(number, justify="right") for number in shown), *map(Text, texts)]
@@ -184,6 +192,15 @@ class QuestionsScreen(Screen[None]):
     def action_move(self, rows: int) -> None:
         """Move the cursor."""
         _move(self.query_one(DataTable), rows)
+
+    def action_back(self) -> None:
+        """Leave the filter that one writes as it was, or the questions."""
+        field = self.query_one(Input)
+        if field.has_focus:
+            field.display = False
+            self.query_one(DataTable).focus()
+        else:
+            self.app.pop_screen()
 
     def action_filter(self) -> None:
         """Write another filter."""
@@ -214,19 +231,29 @@ class QuestionsScreen(Screen[None]):
         self._chosen = replace(self._chosen, failed=not self._chosen.failed)
         self._show()
 
+    def action_loses(self) -> None:
+        """Only where A is below another run, or everything."""
+        self._chosen = replace(self._chosen, loses=not self._chosen.loses)
+        self._show()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:  # noqa: ARG002
+        """One run alone loses nowhere."""
+        return action != "loses" or len(self.runs) > 1
+
 
 class AnswersScreen(Screen[None]):
     """A question with the answers and judgements of each run, side by side."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,right", "next(1)", "next question"),
+        Binding("j,right", "next(1)", "next"),
         Binding("k,left", "next(-1)", "previous"),
         Binding("t", "judgements", "judges' texts"),
         Binding("r", "reference", "reference"),
-        Binding("y", "copy", "copy"),
+        Binding("y", "copy", "copy", show=False),
         _BACK,
         _QUIT,
     ]
+    AUTO_FOCUS = ".answer"
     CSS = """
     #question { height: auto; max-height: 35%; border-bottom: solid $primary; }
     .answer { width: 1fr; border-right: solid $primary; }
@@ -302,6 +329,26 @@ class AnswersScreen(Screen[None]):
             self.notify("copied")
 
 
+class KeysScreen(ModalScreen[None]):
+    """All keys by what they do, until one of them is pressed."""
+
+    CSS = "KeysScreen { align: center middle; } #keys { width: auto; padding: 1 2; background: $panel; }"
+
+    def __init__(self, keys: Mapping[str, Sequence[str]]) -> None:
+        super().__init__()
+        self._keys = keys
+
+    def compose(self) -> ComposeResult:
+        """A line for each."""
+        lines = [f"{' '.join(names):>12}  {meaning}" for meaning, names in self._keys.items()]
+        yield Static(Text("\n".join(lines)), id="keys")
+
+    def on_key(self, event: Key) -> None:
+        """Go back."""
+        event.stop()
+        self.dismiss()
+
+
 class Inspector(App[None]):
     """The browser.
 
@@ -315,9 +362,9 @@ class Inspector(App[None]):
         catalog: The public views.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "keys", "all keys")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "keys", "keys")]
     ENABLE_COMMAND_PALETTE = False
-    CSS = "#state { height: 1; } Input { height: 3; } DataTable { height: 1fr; }"
+    CSS = "#state { height: auto; } Input { height: 3; } DataTable { height: 1fr; }"
 
     def __init__(
         self,
@@ -339,11 +386,12 @@ class Inspector(App[None]):
             self.push_screen(QuestionsScreen(self._runs, self._chosen))
 
     def action_keys(self) -> None:
-        """List all keys at the side, or hide the list."""
-        if self.screen.query(HelpPanel):
-            self.action_hide_help_panel()
-        else:
-            self.action_show_help_panel()
+        """List all keys of the screen, without those that move the cursor."""
+        keys: dict[str, list[str]] = {}
+        for place, binding, *_ in self.screen.active_bindings.values():
+            if place in {self, self.screen}:
+                keys.setdefault(binding.description, []).append(self.get_key_display(binding))
+        self.push_screen(KeysScreen(keys))
 
 
 def _app(screen: Screen[None]) -> Inspector:
