@@ -209,10 +209,15 @@ def test_the_main_path_is_walked_with_the_keyboard_alone(browser, losing):
             press(page, "j")
     press(page, "u")
     expect(page.get_by_text("12 questions.")).to_be_visible()
-    tenth = page.locator("a[data-row]:focus")
-    expect(tenth).to_have_attribute("href", listed[9])
+    question = [re.compile("^" + re.escape(address.partition("&m=")[0]) + "&m=") for address in listed]
+    expect(page.locator("a[data-row]:focus")).to_have_attribute("href", question[9])
     press(page, "j")
-    expect(page.locator("a[data-row]:focus")).to_have_attribute("href", listed[10])
+    expect(page.locator("a[data-row]:focus")).to_have_attribute("href", question[10])
+    press(page, "Enter")
+    expect(page.get_by_text("11 of 12", exact=True)).to_be_visible()
+    expect(page.locator("details.judge[open]").first).to_be_visible()
+    press(page, "u")
+    expect(page.locator("a[data-row]:focus")).to_have_attribute("href", question[10])
     press(page, "y")
     expect(page.get_by_role("button", name="copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == page.url
@@ -250,6 +255,8 @@ def test_losses_are_read_without_a_script(browser, losing):
     expect(page.locator("details.judge[open]").first).to_be_visible()
     page.get_by_role("link", name="back to the list").click()
     expect(page.locator("tr:target a[data-row]")).to_be_in_viewport()
+    page.locator("tr:target a[data-row]").click()
+    expect(page.locator("details.judge[open]").first).to_be_visible()
 
 
 def test_pages_are_readable_narrow_and_wide_light_and_dark(browser, site):
