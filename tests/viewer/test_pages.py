@@ -530,6 +530,14 @@ def rows_linked(page):
     return [link.replace("&amp;", "&") for link in re.findall(r'<a data-row href="([^"]*)"', page.text)]
 
 
+def test_each_page_says_how_to_send_it_as_one_file(site):
+    command = "shaberi report --html report.html"
+
+    assert f"<code>{command}</code>" in site.get("/").text
+    assert f"<code>{command} --model best --model second</code>" in site.get("/compare?m=best&m=second").text
+    assert f"<code>{command} --model &#39;a;b c&#39;</code>" in site.get("/questions?m=a%3Bb%20c").text
+
+
 def linked_by(page, part):
     (address,) = re.findall(rf'href="([^"]*)" data-unfold="{part}"', page.text)
     return address.replace("&amp;", "&")
