@@ -36,6 +36,8 @@ _NAME_WIDTH, _TAG_WIDTH, _BESIDE_NAMES = 16, 16, 33  # the latter: mark, score a
 _CATEGORY_WIDTH, _QUESTION_WIDTH = 16, 60
 _LETTERS = "ABCD"
 _MOST_RUNS = len(_LETTERS)
+AHEAD = 20
+"""Of so many next questions those of one benchmark are read together: many take little longer than one."""
 _QUIT = Binding("q", "app.quit", "quit")
 _BACK = Binding("escape,u", "app.pop_screen", "back")
 
@@ -94,7 +96,9 @@ class RunsScreen(Screen[None]):
             self._marked.remove(index)
         elif len(self._marked) < _MOST_RUNS:
             self._marked.append(index)
-        table.update_cell(str(index), "", Text("*" if index in self._marked else ""))
+        letters = dict(zip(self._marked, _LETTERS, strict=False))
+        for row in {index, *self._marked}:
+            table.update_cell(str(row), "", Text(letters.get(row, "")), update_width=True)
 
     @on(DataTable.RowSelected)
     def open(self, event: DataTable.RowSelected) -> None:
@@ -264,6 +268,7 @@ class AnswersScreen(Screen[None]):
         self._questions, self._index = questions, index
         self._with_judgements, self._with_reference = True, False
         self._texts: InspectedTexts | None = None
+        self._kept: dict[int, InspectedTexts] = {}
 
     def compose(self) -> ComposeResult:
         """The question above, a column for each run below."""
@@ -284,8 +289,15 @@ class AnswersScreen(Screen[None]):
         return self._questions.questions[self._index]
 
     def _read(self) -> None:
-        run_ids = [run["run_id"] for run in self._questions.runs]
-        ((_, self._texts),) = read_texts(_app(self).catalog, run_ids, [self._question])
+        if self._index not in self._kept:
+            self._questions.read_up_to(self._index + AHEAD)
+            questions, benchmark = self._questions.questions, self._question["benchmark"]
+            near = range(self._index, min(self._index + AHEAD, len(questions)))
+            places = [place for place in near if questions[place]["benchmark"] == benchmark]
+            run_ids = [run["run_id"] for run in self._questions.runs]
+            read = read_texts(_app(self).catalog, run_ids, [questions[place] for place in places])
+            self._kept |= {place: texts for place, (_, texts) in zip(places, read, strict=True)}
+        self._texts = self._kept[self._index]
         for column in self.query(VerticalScroll):
             column.scroll_home(animate=False)
         self._show()

@@ -7,8 +7,10 @@ from textual.widgets import DataTable, Footer, Input, Static
 from textual.widgets._footer import FooterKey
 
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.reports import inspection
 from shaberi_dagster.reports.inspection import PAGE, Filter, read_runs
-from shaberi_dagster.viewer.terminal import Inspector, KeysScreen, QuestionsScreen
+from shaberi_dagster.viewer import terminal
+from shaberi_dagster.viewer.terminal import AHEAD, Inspector, KeysScreen, QuestionsScreen
 from tests.inspected import made
 
 pytestmark = pytest.mark.integration
@@ -179,6 +181,36 @@ def test_escape_leaves_a_filter_that_one_writes_as_it_was(drive):
         await pilot.press("escape")
         await pilot.pause()
         assert len(rows(pilot)) == 2
+
+    drive(acts)
+
+
+def test_marked_runs_have_the_letters_that_their_columns_will_have(drive):
+    async def acts(pilot):
+        await pilot.press("j", "space", "k", "space")
+        await pilot.pause()
+        table = pilot.app.screen.query_one(DataTable)
+        assert [row[0] for row in rows(pilot)] == ["B", "A"]
+        assert table.columns[""].content_width == 1
+        await pilot.press("j", "space")
+        assert [row[0] for row in rows(pilot)] == ["A", ""]
+
+    drive(acts)
+
+
+def test_questions_that_come_next_are_read_with_the_one_that_is_shown(drive, monkeypatch):
+    reads = []
+    monkeypatch.setattr(terminal, "read_texts", lambda *given: reads.append(given) or inspection.read_texts(*given))
+
+    async def acts(pilot):
+        await both(pilot)
+        await pilot.press("j", "enter", *("j" * (AHEAD - 1)), "k")
+        assert f"{AHEAD} of 230" in texts(pilot)
+        assert f"betaの答え{AHEAD}" in texts(pilot)
+        assert len(reads) == 1
+        await pilot.press("j", "j")
+        assert f"betaの答え{AHEAD + 2}" in texts(pilot)
+        assert len(reads) == 2
 
     drive(acts)
 
