@@ -166,6 +166,22 @@ def test_keys_walk_through_rows_questions_and_ways_to_look(browser, site):
     assert page.wrongs == []
 
 
+def test_a_key_that_is_held_asks_for_its_page_once(browser, site):
+    page = opened(browser, site.url + "/questions?m=best&m=second&sort=position")
+    press(page, "o")
+    expect(page.get_by_text("1 of 5", exact=True)).to_be_visible()
+    page.wait_for_load_state("load")
+    clicks = page.evaluate(
+        "() => { let n = 0; document.addEventListener('click', () => n++);"
+        "for (let i = 0; i < 3; i++) document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'j', bubbles: true}));"
+        "return n }"
+    )
+    assert clicks == 1
+    expect(page.get_by_text("2 of 5", exact=True)).to_be_visible()
+    press(page, "j")
+    expect(page.get_by_text("3 of 5", exact=True)).to_be_visible()
+
+
 @pytest.fixture(scope="module")
 def losing(tmp_path_factory):
     """Two models on all sets of questions; the better one loses on twelve questions."""
@@ -449,6 +465,10 @@ def test_the_file_is_drawn_without_a_server_and_asks_nobody_for_anything(browser
     page.keyboard.press("u")
     expect(page.locator("section:target h1")).to_have_text("Questions of best · hostile")
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    page.get_by_role("button", name="keys: ?").click()
+    expect(page.get_by_role("dialog")).to_contain_text("next question")
+    expect(page.get_by_role("dialog")).not_to_contain_text("take A away")  # which the file cannot do
+    page.keyboard.press("Escape")
     page.get_by_role("link", name="Comparison").click()
     page.go_back()
     page.wait_for_load_state("networkidle")
