@@ -120,7 +120,7 @@ class LakeReader:
         """The questions that some runs were asked, with a column for each run's score on the reported scale.
 
         Args:
-            runs: As MODEL@@TAG, or run ids; scores are over the judges that all of them have.
+            runs: As MODEL@@TAG, or run ids; scores are over the judges that scored all of them there, else over all.
             which: A filter as that of `inspect-output`: `benchmark:elyza score<5 sort:difference words`.
 
         Raises:

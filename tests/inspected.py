@@ -17,7 +17,8 @@ _NOW = datetime(2026, 7, 1, tzinfo=UTC)
 
 
 def made(folder: Path) -> Lake:
-    """The lake: question 7 has a hostile answer, beta's answer 3 failed, judge b gave no score to alpha's 5."""
+    """The lake: question 7 has a hostile answer, beta's answer 3 failed, judge b gave no score to alpha's 5, and beta's
+    one point less than a."""
     lake = Lake(folder)
     answers, judgements, scores, metrics, runs = [], [], [], [], []
     questions = [
@@ -41,7 +42,8 @@ def made(folder: Path) -> Lake:
             answers.append(item | error | {"answer": None if failed else text, "finish_reason": "stop"})
             for judge in () if failed else "ab":
                 none = (model, number, judge) == ("alpha", 5, "b")
-                score = None if none else 9.0 if model == "alpha" else float(number % 9)
+                lower = (number, judge) == (5, "b")
+                score = None if none else 9.0 if model == "alpha" else float(number % 9 - lower)
                 error = (
                     {"status": "error", "error_class": "no_score"} if none else {"status": "ok", "error_class": None}
                 )

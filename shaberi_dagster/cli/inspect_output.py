@@ -31,7 +31,8 @@ _EPILOG = """Examples:
   inspect-output --model a --filter failed --plain | less
 
 A filter has words to look for, in questions and answers, and any of benchmark:NAME, judge:NAME, category:NAME,
-score<N, score>N (reported scale), failed, and sort:score, sort:difference (of runs), sort:disagreement (of judges)."""
+score<N, score>N (reported scale), failed, loses (A, the first of several runs, is below another one), and sort:score,
+sort:difference (of runs), sort:disagreement (of judges)."""
 
 
 class InspectOutput(CommandOptions):

@@ -24,6 +24,7 @@ PAGE = 100
 _BLOCK = 20
 """Number of questions whose texts are in memory at once."""
 _NAMES = ("benchmark", "judge", "category", "sort")
+_FLAGS = ("failed", "loses")
 _NAMED = re.compile(rf"({'|'.join(_NAMES)}):(\S+)")
 _BOUND = re.compile(r"score([<>])(.*)")
 _MISSPELT, _ALIKE = re.compile(r"([a-z]+):\S*"), 0.75
@@ -40,6 +41,7 @@ class Filter:
         below: A run scored less than this, on the reported scale.
         above: Each run scored more than this.
         failed: An answer or a judgement failed.
+        loses: A, the first of several runs, is below another one.
         search: This text is in the question, its set and place (`tengu@120 5`), its category or an answer.
         sort: One of `SORTS`.
     """
@@ -50,18 +52,19 @@ class Filter:
     below: float | None = None
     above: float | None = None
     failed: bool = False
+    loses: bool = False
     search: str | None = None
     sort: str = "position"
 
     @classmethod
     def parse(cls, text: str) -> "Filter":
-        """A filter as people write it: `benchmark:elyza judge:gpt score<5 failed sort:difference some words`.
+        """A filter as people write it: `benchmark:elyza judge:gpt score<5 loses sort:difference some words`.
 
         Raises:
             ConfigurationError: A number is none, a name is misspelt, or there is no such order.
 
-        >>> str(Filter.parse("犬 score<5.0 category:敬語"))
-        'category:敬語 score<5 犬'
+        >>> str(Filter.parse("犬 loses score<5.0 category:敬語"))
+        'category:敬語 score<5 loses 犬'
         """
         chosen: dict[str, Any] = {}
         words = []
@@ -70,8 +73,8 @@ class Filter:
                 chosen[named[1]] = named[2]
             elif bound := _BOUND.fullmatch(word):
                 chosen["below" if bound[1] == "<" else "above"] = _number(bound[2])
-            elif word == "failed":
-                chosen["failed"] = True
+            elif word in _FLAGS:
+                chosen[word] = True
             elif (named := _MISSPELT.fullmatch(word)) and (meant := get_close_matches(named[1], _NAMES, 1, _ALIKE)):
                 raise ConfigurationError(f"{word!r} chooses nothing; did you mean {meant[0]}:NAME?")
             else:
@@ -85,9 +88,8 @@ class Filter:
         named = [f"{name}:{value}" for name in _NAMES if (value := getattr(self, name)) and value != SORTS[0]]
         bounds = [f"score<{self.below:g}"] if self.below is not None else []
         bounds += [f"score>{self.above:g}"] if self.above is not None else []
-        return " ".join(
-            [*named, *bounds, *(["failed"] if self.failed else []), *([self.search] if self.search else [])]
-        )
+        flags = [flag for flag in _FLAGS if getattr(self, flag)]
+        return " ".join([*named, *bounds, *flags, *([self.search] if self.search else [])])
 
     def with_next_sort(self) -> "Filter":
         """The same questions in the next order."""

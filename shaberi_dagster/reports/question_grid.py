@@ -60,6 +60,7 @@ class QuestionGrid:
         request: What was asked.
         sides: The models with their runs, named A, B, ….
         rows: The questions, sorted: rows of `question_grid.sql`.
+        n_all: How many there are without the choice of categories and flags.
         categories: All categories of their questions.
         question_sets: All question sets.
     """
@@ -67,6 +68,7 @@ class QuestionGrid:
     request: GridRequest
     sides: tuple[Side, ...]
     rows: tuple[Row, ...]
+    n_all: int
     categories: tuple[str, ...]
     question_sets: tuple[str, ...]
 
@@ -98,6 +100,7 @@ def read_question_grid(catalog: duckdb.DuckDBPyConnection, request: GridRequest)
         request,
         sides,
         tuple(sorted(rows, key=_order(request.sort, sides))),
+        len(in_sets),
         tuple(sorted({row["category"] for row in in_sets if row["category"]})),
         tuple(dict.fromkeys(row["question_set"] for row in every)),
     )

@@ -17,7 +17,7 @@ from shaberi_dagster.show.score_tables import (
     statistics_blocks,
     strategy_blocks,
 )
-from shaberi_dagster.show.standings import standing_blocks
+from shaberi_dagster.show.standings import best_of_most, standing_blocks
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class ScoreDocument(Document):
             if view.cost and len({row["benchmark"] for row in report.tokens}) > 1:
                 yield Heading("By stage")
                 yield stage_totals(report.tokens)
+        if view.by != "run" and (best := list(best_of_most(report.rankings))):
+            yield Sentences(best, "verdict")
 
     def _everything(self) -> Iterator[Block]:
         report = self.report

@@ -12,6 +12,7 @@ from shaberi_dagster.reports.figures import (
     interval,
     interval_of,
     is_number,
+    listed,
     signed_interval,
 )
 from shaberi_dagster.reports.report import (
@@ -62,6 +63,16 @@ def standing_blocks(report: ScoreReport, *, by: str, width: int | None, top: int
     if report.not_ranked:
         yield Heading("Not ranked", "others have more: --model, --judge or --question-set compare over what is common")
         yield Sentences(list(_not_ranked(report.not_ranked)), "note")
+
+
+def best_of_most(rankings: Sequence[Ranking]) -> Iterator[str]:
+    """Say at the end of several rankings who is best in the first, which has most models."""
+    if len(rankings) > 1:
+        best, *tied = [line for line, rank in zip(rankings[0].standings, rankings[0].ranks, strict=True) if rank == 1]
+        also = (
+            f"; no difference from it is shown of {listed(f'{line.model} {line.tag}' for line in tied)}" if tied else ""
+        )
+        yield f"Best of the {len(rankings[0].standings)} in the first ranking: {best.model} {best.tag}{also}."
 
 
 def _title(ranking: Ranking) -> str:

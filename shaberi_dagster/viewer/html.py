@@ -152,7 +152,11 @@ def write_html(source: Source, contents: Contents, now: datetime) -> str:
         "style": Markup(style),  # noqa: S704  (our own)
         "scripts": [Markup(script) for script in scripts],  # noqa: S704
         "parquet": base64.b64encode(parquet.getvalue()).decode(),
-        "contents": [(place, page.title) for page, place in zip(pages.values(), places.values(), strict=True)],
+        "contents": [
+            (place, page.title)
+            for (address, page), place in zip(pages.items(), places.values(), strict=True)
+            if not address.one("page")
+        ],
         "sections": [Markup(section) for section in sections],  # noqa: S704  (escaped by its template)
         "made": f"{now:%Y-%m-%d %H:%M} UTC",
         "n_runs": scores.group_by(["model", "run_tag"]).aggregate([]).num_rows,

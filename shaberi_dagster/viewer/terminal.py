@@ -4,7 +4,7 @@ Everything is read through `reports.inspection`, a page or a question at a time.
 no cell and no label is read as markup.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -14,8 +14,9 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.screen import Screen
-from textual.widgets import DataTable, Footer, HelpPanel, Input, Static
+from textual.events import Key
+from textual.screen import ModalScreen, Screen
+from textual.widgets import DataTable, Footer, Input, Static
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.figures import decimals
@@ -29,84 +30,162 @@ from shaberi_dagster.reports.inspection import (
 )
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.show.answers import answers_text, question_text
-from shaberi_dagster.show.text import printable, truncate
+from shaberi_dagster.show.text import printable, truncate, truncate_apart, width_of
 
-_NAME_WIDTH, _CATEGORY_WIDTH, _QUESTION_WIDTH, _HEAD_WIDTH = 40, 16, 60, 18
-_MOST_RUNS = 4
+_NAME_WIDTH, _TAG_WIDTH, _BESIDE_NAMES = 16, 16, 43  # the latter: mark, score, counts and status, never cut
+_CATEGORY_WIDTH, _QUESTION_WIDTH = 16, 60
+_LETTERS = "ABCD"
+_MOST_RUNS = len(_LETTERS)
 _QUIT = Binding("q", "app.quit", "quit")
 _BACK = Binding("escape,u", "app.pop_screen", "back")
 
-_MOVES = (Binding("j", "move(1)", "down", show=False), Binding("k", "move(-1)", "up", show=False))
+
+class _ListScreen(Screen[None]):
+    """A list, below a field that is there while one writes a filter.
+
+    Attributes:
+        HINT: What stands in the empty field.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "filter", "filter"),
+        Binding("s", "sort", "sort"),
+        Binding("j", "move(1)", "down", show=False),
+        Binding("k", "move(-1)", "up", show=False),
+    ]
+    HINT: ClassVar[str]
+    written = ""
+
+    def compose(self) -> ComposeResult:
+        """Lay out the state, the filter while one writes it, a table and the keys."""
+        yield Static(id="state")
+        yield Input(placeholder=self.HINT)
+        yield DataTable(cursor_type="row")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """The list."""
+        self.query_one(Input).display = False
+        self.show()
+        self.query_one(DataTable).focus()
+
+    def show(self) -> None:
+        """Make the list anew."""
+        raise NotImplementedError
+
+    def say(self, *lines: str) -> None:
+        """Write the lines above the list."""
+        self.query_one("#state", Static).update(Text("\n".join(map(printable, lines)), style="bold"))
+
+    def action_move(self, rows: int) -> None:
+        """Move the cursor."""
+        table = self.query_one(DataTable)
+        table.move_cursor(row=table.cursor_row + rows)
+
+    def action_filter(self) -> None:
+        """Write another filter."""
+        field = self.query_one(Input)
+        field.display, field.value = True, self.written
+        field.focus()
+
+    def action_leave_field(self) -> None:
+        """Go on in the list."""
+        self.query_one(Input).display = False
+        self.query_one(DataTable).focus()
 
 
-class RunsScreen(Screen[None]):
+class RunsScreen(_ListScreen):
     """The runs, to open one or to mark several that are shown side by side."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "mark for side by side"),
-        *_MOVES,
+        Binding("escape", "leave_field", "leave the filter", show=False),
         _QUIT,
     ]
+    HINT = "words of model and tag"
 
     def __init__(self, runs: Sequence[Row], chosen: Filter) -> None:
         super().__init__()
         self._runs, self._chosen = runs, chosen
         self._marked: list[int] = []
+        self._names: list[tuple[str, str]] = []
+        self._by_score = False
+        self._shown: list[int] = []
 
-    def compose(self) -> ComposeResult:
-        """A table and the keys."""
-        yield Static(Text("runs: enter opens one, space marks up to four for side by side", style="bold"))
-        yield DataTable(cursor_type="row")
-        yield Footer()
-
-    def on_mount(self) -> None:
+    def show(self) -> None:
         """Show a page of the runs at once, and the others below it."""
+        if not self._names:
+            tags = truncate_apart([printable(run["run_tag"]) for run in self._runs], _TAG_WIDTH, "middle")
+            room = max(self.app.size.width - _BESIDE_NAMES - max(map(width_of, tags)), _NAME_WIDTH)
+            models = truncate_apart([printable(run["model"]) for run in self._runs], room, "middle")
+            self._names = [*zip(models, tags, strict=True)]
         table = self.query_one(DataTable)
-        for title in ("", "model", "tag", "status", "answers", "failed", "score", "benchmarks"):
+        table.clear(columns=True)
+        for title in ("", "model", "tag", "score", "answers", "failed", "status", "benchmarks"):
             table.add_column(title, key=title)
-        self._add_runs(0, PAGE)
-        self.call_after_refresh(self._add_runs, PAGE, len(self._runs))
+        words = self.written.lower().split()
+        named = [f"{run['model']} {run['run_tag']}".lower() for run in self._runs]
+        self._shown = [index for index, name in enumerate(named) if all(word in name for word in words)]
+        if self._by_score:
+            self._shown.sort(key=lambda index: -(self._runs[index]["score"] or 0.0))
+        how = [f"{len(self._shown):,} of {len(self._runs):,}"] if words else []
+        how += ["by score, each by its own judges"] if self._by_score else []
+        self.say("runs: enter opens one, space marks up to four for side by side", " · ".join(how))
+        self._add_runs(self._shown[:PAGE])
+        self.call_after_refresh(self._add_runs, self._shown[PAGE:])
 
-    def _add_runs(self, first: int, end: int) -> None:
+    def _add_runs(self, indexes: Sequence[int]) -> None:
         table = self.query_one(DataTable)
-        for index, run in enumerate(self._runs[first:end], start=first):
-            names = truncate(printable(run["model"]), _NAME_WIDTH, "middle"), printable(run["run_tag"]), run["status"]
-            numbers = f"{run['n_answers']:,}", str(run["n_failed"]), decimals(run["score"])
-            cells = [*map(Text, names), *(Text(number, justify="right") for number in numbers)]
-            table.add_row(Text(), *cells, Text(", ".join(run["benchmarks"])), key=str(index))
+        for index in indexes:
+            run = self._runs[index]
+            numbers = decimals(run["score"]), f"{run['n_answers']:,}", str(run["n_failed"])
+            cells = [*map(Text, self._names[index]), *(Text(number, justify="right") for number in numbers)]
+            more = Text(run["status"]), Text(", ".join(run["benchmarks"]))
+            table.add_row(self._letter(index), *cells, *more, key=str(index))
 
-    def action_move(self, rows: int) -> None:
-        """Move the cursor."""
-        _move(self.query_one(DataTable), rows)
+    def _letter(self, index: int) -> Text:
+        return Text(_LETTERS[self._marked.index(index)] if index in self._marked else "")
 
     def action_mark(self) -> None:
         """Mark the run, or take its mark away."""
         table = self.query_one(DataTable)
-        index = table.cursor_row
+        index = self._shown[table.cursor_row]
         if index in self._marked:
             self._marked.remove(index)
         elif len(self._marked) < _MOST_RUNS:
             self._marked.append(index)
-        table.update_cell(str(index), "", Text("*" if index in self._marked else ""))
+        for row in {index, *self._marked} & {*self._shown}:
+            table.update_cell(str(row), "", self._letter(row), update_width=True)
+
+    def action_sort(self) -> None:
+        """By score, or as they were."""
+        self._by_score = not self._by_score
+        self.show()
+
+    @on(Input.Submitted)
+    def filtered(self, event: Input.Submitted) -> None:
+        """Show the runs with these words."""
+        self.written = event.value
+        self.show()
+        self.action_leave_field()
 
     @on(DataTable.RowSelected)
     def open(self, event: DataTable.RowSelected) -> None:
         """The questions of the marked runs, or of this one."""
-        indexes = self._marked or [event.cursor_row]
+        indexes = self._marked or [self._shown[event.cursor_row]]
         self.app.push_screen(QuestionsScreen([self._runs[index] for index in indexes], self._chosen))
 
 
-class QuestionsScreen(Screen[None]):
+class QuestionsScreen(_ListScreen):
     """The questions of some runs, which are read page by page while one scrolls."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter"),
-        Binding("s", "sort", "sort"),
         Binding("f", "failed", "failures"),
-        *_MOVES,
-        _BACK,
+        Binding("l", "loses", "where A loses"),
+        Binding("escape,u", "back", "back"),
         _QUIT,
     ]
+    HINT = "benchmark:elyza judge:gpt score<5 failed loses sort:difference words"
 
     def __init__(self, runs: Sequence[Row], chosen: Filter) -> None:
         super().__init__()
@@ -115,28 +194,18 @@ class QuestionsScreen(Screen[None]):
         self.questions: list[Row] = []
         self.n_questions = 0
 
-    def compose(self) -> ComposeResult:
-        """Lay out the state, the filter while one writes it, a table and the keys."""
-        yield Static(id="state")
-        yield Input(placeholder="benchmark:elyza judge:gpt category:… score<5 score>8 failed sort:difference words")
-        yield DataTable(cursor_type="row")
-        yield Footer()
+    @property
+    def written(self) -> str:  # type: ignore[override]
+        """The filter as one writes it."""
+        return str(self._chosen)
 
-    def on_mount(self) -> None:
+    def show(self) -> None:
         """The first page."""
-        self.query_one(Input).display = False
-        self._show()
-        self.query_one(DataTable).focus()
-
-    def _show(self) -> None:
         table = self.query_one(DataTable)
         table.clear(columns=True)
-        names = [f"{printable(run['model'])} {printable(run['run_tag'])}" for run in self.runs]
-        if len(names) == 2:  # noqa: PLR2004
-            names = [f"{letter} {name}" for letter, name in zip("AB", names, strict=True)]
-        heads = [truncate(name, _HEAD_WIDTH, "middle") for name in names]
+        heads = [*_LETTERS[: len(self.runs)]] if len(self.runs) > 1 else ["score"]
         several = ["A-B" if len(self.runs) == 2 else "apart"] if len(self.runs) > 1 else []  # noqa: PLR2004
-        for title in ("set", "#", *heads, *several, "judges apart", "failed", "category", "question"):
+        for title in ("set", "#", *heads, *several, "judges apart", "failed", "question", "category"):
             table.add_column(Text(title))
         self.questions, self.n_questions = [], 0
         self._read_page()
@@ -150,17 +219,20 @@ class QuestionsScreen(Screen[None]):
             table.add_row(*self._cells(question))
         self.questions += page
         said = f"{self.n_questions:,} questions" + (f" · {self._chosen}" if str(self._chosen) else "")
-        self.query_one("#state", Static).update(Text(printable(said), style="bold"))
+        names = [f"{run['model']} {run['run_tag']}" for run in self.runs]
+        if len(names) > 1:
+            names = [f"{letter} {name}" for letter, name in zip(_LETTERS, names, strict=False)]
+        self.say(said, *names)
 
     def _cells(self, question: Row) -> list[Text]:
         scores = [question["scores"].get(run["run_id"]) for run in self.runs]
         numbers = [*scores, *([question["difference"]] if len(scores) > 1 else []), question["disagreement"]]
-        if len(scores) == 2 and None not in scores:  # noqa: PLR2004
+        if len(scores) == 2 and question["difference"] is not None:  # noqa: PLR2004
             numbers[2] = (scores[0] or 0.0) - (scores[1] or 0.0)
         place = question["question_set"].partition("-")[0], str(question["position"] or question["question_id"][:8])
         texts = (
-            truncate(printable(question["category"] or ""), _CATEGORY_WIDTH),
             truncate(printable(question["question"] or ""), _QUESTION_WIDTH),
+            truncate(printable(question["category"] or ""), _CATEGORY_WIDTH),
         )
         shown = [*map(decimals, numbers), str(question["n_failed"] or "")]
         return [*map(Text, place), *(Text(number, justify="right") for number in shown), *map(Text, texts)]
@@ -181,16 +253,6 @@ class QuestionsScreen(Screen[None]):
         """The texts of a question."""
         self.app.push_screen(AnswersScreen(self, event.cursor_row))
 
-    def action_move(self, rows: int) -> None:
-        """Move the cursor."""
-        _move(self.query_one(DataTable), rows)
-
-    def action_filter(self) -> None:
-        """Write another filter."""
-        field = self.query_one(Input)
-        field.display, field.value = True, str(self._chosen)
-        field.focus()
-
     @on(Input.Submitted)
     def filtered(self, event: Input.Submitted) -> None:
         """Show what the filter leaves, or say why it is none."""
@@ -200,33 +262,50 @@ class QuestionsScreen(Screen[None]):
         except ConfigurationError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        self._chosen, event.input.display = chosen, False
-        self._show()
-        self.query_one(DataTable).focus()
+        self._chosen = chosen
+        self.show()
+        self.action_leave_field()
 
     def action_sort(self) -> None:
         """The next order."""
         self._chosen = self._chosen.with_next_sort()
-        self._show()
+        self.show()
+
+    def action_back(self) -> None:
+        """Leave the filter that one writes as it was, or the questions."""
+        if self.query_one(Input).has_focus:
+            self.action_leave_field()
+        else:
+            self.app.pop_screen()
 
     def action_failed(self) -> None:
         """Only what failed, or everything."""
         self._chosen = replace(self._chosen, failed=not self._chosen.failed)
-        self._show()
+        self.show()
+
+    def action_loses(self) -> None:
+        """Only where A is below another run, or everything."""
+        self._chosen = replace(self._chosen, loses=not self._chosen.loses)
+        self.show()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:  # noqa: ARG002
+        """One run alone loses nowhere."""
+        return action != "loses" or len(self.runs) > 1
 
 
 class AnswersScreen(Screen[None]):
     """A question with the answers and judgements of each run, side by side."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,right", "next(1)", "next question"),
+        Binding("j,right", "next(1)", "next"),
         Binding("k,left", "next(-1)", "previous"),
         Binding("t", "judgements", "judges' texts"),
         Binding("r", "reference", "reference"),
-        Binding("y", "copy", "copy"),
+        Binding("y", "copy", "copy", show=False),
         _BACK,
         _QUIT,
     ]
+    AUTO_FOCUS = ".answer"
     CSS = """
     #question { height: auto; max-height: 35%; border-bottom: solid $primary; }
     .answer { width: 1fr; border-right: solid $primary; }
@@ -302,6 +381,26 @@ class AnswersScreen(Screen[None]):
             self.notify("copied")
 
 
+class KeysScreen(ModalScreen[None]):
+    """All keys by what they do, until one of them is pressed."""
+
+    CSS = "KeysScreen { align: center middle; } #keys { width: auto; padding: 1 2; background: $panel; }"
+
+    def __init__(self, keys: Mapping[str, Sequence[str]]) -> None:
+        super().__init__()
+        self._keys = keys
+
+    def compose(self) -> ComposeResult:
+        """A line for each."""
+        lines = [f"{' '.join(names):>12}  {meaning}" for meaning, names in self._keys.items()]
+        yield Static(Text("\n".join(lines)), id="keys")
+
+    def on_key(self, event: Key) -> None:
+        """Go back."""
+        event.stop()
+        self.dismiss()
+
+
 class Inspector(App[None]):
     """The browser.
 
@@ -315,9 +414,9 @@ class Inspector(App[None]):
         catalog: The public views.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "keys", "all keys")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "keys", "keys")]
     ENABLE_COMMAND_PALETTE = False
-    CSS = "#state { height: 1; } Input { height: 3; } DataTable { height: 1fr; }"
+    CSS = "#state { height: auto; } Input { height: 3; } DataTable { height: 1fr; }"
 
     def __init__(
         self,
@@ -339,11 +438,12 @@ class Inspector(App[None]):
             self.push_screen(QuestionsScreen(self._runs, self._chosen))
 
     def action_keys(self) -> None:
-        """List all keys at the side, or hide the list."""
-        if self.screen.query(HelpPanel):
-            self.action_hide_help_panel()
-        else:
-            self.action_show_help_panel()
+        """List all keys of the screen, without those that move the cursor."""
+        keys: dict[str, list[str]] = {}
+        for place, binding, *_ in self.screen.active_bindings.values():
+            if place in {self, self.screen}:
+                keys.setdefault(binding.description, []).append(self.get_key_display(binding))
+        self.push_screen(KeysScreen(keys))
 
 
 def _app(screen: Screen[None]) -> Inspector:
@@ -351,7 +451,3 @@ def _app(screen: Screen[None]) -> Inspector:
     if not isinstance(app, Inspector):
         raise TypeError("a screen of the inspector")
     return app
-
-
-def _move(table: "DataTable[Text]", rows: int) -> None:
-    table.move_cursor(row=table.cursor_row + rows)

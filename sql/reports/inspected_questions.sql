@@ -1,5 +1,6 @@
 -- A page of the questions that some runs were asked, with each run's score (the mean over samples and over the judges
--- that all of them have, else over all, on the reported scale), how far runs and judges are apart, and what failed.
+-- that scored all of them here, else over all, on the reported scale), how far judges are apart, what failed, and, where
+-- a judge scored all of them, how far the runs are apart.
 with answered as (
     select run_id, benchmark, question_set, question_id, count(*) filter (status = 'error') as n_failed
     from answers
@@ -19,17 +20,24 @@ by_judge as (
     group by all
 ),
 -- A judge of one run only would move it by its leniency.
-shared_judges as (
-    select judge
+shared as (
+    select benchmark, question_set, question_id, judge
     from by_judge
-    group by judge
-    having count(distinct run_id) = len($run_ids)
+    group by all
+    having count(score) = len($run_ids)
 ),
 by_run as (
-    select run_id, benchmark, question_set, question_id,
-        avg(score order by judge) as score, max(score) - min(score) as disagreement, sum(n_failed) as n_failed
+    select
+        run_id, benchmark, question_set, question_id,
+        count(shared.judge) > 0 as compares,
+        coalesce(avg(score order by judge) filter (shared.judge is not null), avg(score order by judge)) as score,
+        coalesce(
+            max(score) filter (shared.judge is not null) - min(score) filter (shared.judge is not null),
+            max(score) - min(score)
+        ) as disagreement,
+        sum(n_failed) as n_failed
     from by_judge
-    where judge in (from shared_judges) or not exists (from shared_judges)
+    left join shared using (benchmark, question_set, question_id, judge)
     group by all
 ),
 by_question as (
@@ -37,7 +45,7 @@ by_question as (
         benchmark, question_set, question_id,
         map_from_entries(list((run_id, by_run.score) order by run_id)) as scores,
         min(by_run.score) as score,
-        case when count(by_run.score) = len($run_ids) then max(by_run.score) - min(by_run.score) end as difference,
+        case when bool_and(compares) then max(by_run.score) - min(by_run.score) end as difference,
         max(disagreement) as disagreement,
         sum(answered.n_failed + coalesce(by_run.n_failed, 0))::bigint as n_failed
     from answered
@@ -59,6 +67,7 @@ chosen as (
       and ($below is null or score < $below)
       and ($above is null or score > $above)
       and (not $failed or n_failed > 0)
+      and (not $loses or (difference > 0 and scores[$run_ids[1]] < list_max(map_values(scores))))
       and (
           $search is null
           or contains(lower(question), lower($search))

@@ -166,6 +166,22 @@ def test_keys_walk_through_rows_questions_and_ways_to_look(browser, site):
     assert page.wrongs == []
 
 
+def test_a_key_that_is_held_asks_for_its_page_once(browser, site):
+    page = opened(browser, site.url + "/questions?m=best&m=second&sort=position")
+    press(page, "o")
+    expect(page.get_by_text("1 of 5", exact=True)).to_be_visible()
+    page.wait_for_load_state("load")
+    clicks = page.evaluate(
+        "() => { let n = 0; document.addEventListener('click', () => n++);"
+        "for (let i = 0; i < 3; i++) document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'j', bubbles: true}));"
+        "return n }"
+    )
+    assert clicks == 1
+    expect(page.get_by_text("2 of 5", exact=True)).to_be_visible()
+    press(page, "j")
+    expect(page.get_by_text("3 of 5", exact=True)).to_be_visible()
+
+
 @pytest.fixture(scope="module")
 def losing(tmp_path_factory):
     """Two models on all sets of questions; the better one loses on twelve questions."""
@@ -190,10 +206,10 @@ def test_the_main_path_is_walked_with_the_keyboard_alone(browser, losing):
     expect(page.locator("tbody tr").first).to_contain_text("better")
     expect(page.locator("[data-chosen]")).to_contain_text("2 chosen: better@@legacy-tree · other@@legacy-tree")
     press(page, "c")
-    expect(page.locator("p.verdict")).to_contain_text(re.compile("overall"))
+    expect(page.locator("p.verdict").first).to_contain_text(re.compile("overall"))
     expect(page.locator("svg.difference").first).to_be_visible()
     press(page, "l")
-    expect(page.get_by_text("12 questions.")).to_be_visible()
+    expect(page.get_by_text("12 of 16 questions.")).to_be_visible()
     listed = [row.get_attribute("href") for row in page.locator("a[data-row]").all()]
     press(page, "j")
     press(page, "Enter")
@@ -208,11 +224,16 @@ def test_the_main_path_is_walked_with_the_keyboard_alone(browser, losing):
         if number < 10:
             press(page, "j")
     press(page, "u")
-    expect(page.get_by_text("12 questions.")).to_be_visible()
-    tenth = page.locator("a[data-row]:focus")
-    expect(tenth).to_have_attribute("href", listed[9])
+    expect(page.get_by_text("12 of 16 questions.")).to_be_visible()
+    question = [re.compile("^" + re.escape(address.partition("&m=")[0]) + "&m=") for address in listed]
+    expect(page.locator("a[data-row]:focus")).to_have_attribute("href", question[9])
     press(page, "j")
-    expect(page.locator("a[data-row]:focus")).to_have_attribute("href", listed[10])
+    expect(page.locator("a[data-row]:focus")).to_have_attribute("href", question[10])
+    press(page, "Enter")
+    expect(page.get_by_text("11 of 12", exact=True)).to_be_visible()
+    expect(page.locator("details.judge[open]").first).to_be_visible()
+    press(page, "u")
+    expect(page.locator("a[data-row]:focus")).to_have_attribute("href", question[10])
     press(page, "y")
     expect(page.get_by_role("button", name="copied")).to_be_visible()
     assert page.evaluate("navigator.clipboard.readText()") == page.url
@@ -223,6 +244,11 @@ def test_chosen_models_and_keys_are_at_hand_on_every_page(browser, losing):
     page = opened(browser, losing.url, 1000)
     page.set_viewport_size({"width": 1000, "height": 300})
     expect(page.get_by_role("button", name="questions of the chosen models")).to_be_in_viewport()
+    page.set_viewport_size({"width": 1200, "height": 420})
+    expect(page.get_by_role("banner").get_by_role("button", name="keys: ?")).to_be_in_viewport()
+    press(page, "?")
+    expect(page.get_by_text("In a list j and k go to")).to_be_in_viewport(ratio=1)
+    press(page, "Escape")
     press(page, "j")
     press(page, "x")
     expect(page.locator("[data-chosen]")).to_contain_text("1 chosen: other")
@@ -250,6 +276,8 @@ def test_losses_are_read_without_a_script(browser, losing):
     expect(page.locator("details.judge[open]").first).to_be_visible()
     page.get_by_role("link", name="back to the list").click()
     expect(page.locator("tr:target a[data-row]")).to_be_in_viewport()
+    page.locator("tr:target a[data-row]").click()
+    expect(page.locator("details.judge[open]").first).to_be_visible()
 
 
 def test_pages_are_readable_narrow_and_wide_light_and_dark(browser, site):
@@ -428,7 +456,9 @@ def test_the_file_is_drawn_without_a_server_and_asks_nobody_for_anything(browser
     page.locator("#scores select[name=judge]").select_option("judge-b")
     page.locator("canvas").hover(position={"x": 5, "y": 5})
     expect(page.locator("#scores output")).to_contain_text("best legacy-tree: question 1 of tengu@5")
-    page.locator("a[data-row][href^='#']").first.click()
+    page.keyboard.press("j")
+    expect(page.locator("a[data-row][href^='#']").first).to_be_focused()
+    page.keyboard.press("Enter")
     expect(page.locator("section:target")).to_contain_text("1 of 5")
     page.keyboard.press("j")
     expect(page.locator("section:target")).to_contain_text("2 of 5")
@@ -437,6 +467,10 @@ def test_the_file_is_drawn_without_a_server_and_asks_nobody_for_anything(browser
     page.keyboard.press("u")
     expect(page.locator("section:target h1")).to_have_text("Questions of best · hostile")
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    page.get_by_role("button", name="keys: ?").click()
+    expect(page.get_by_role("dialog")).to_contain_text("next question")
+    expect(page.get_by_role("dialog")).not_to_contain_text("take A away")  # which the file cannot do
+    page.keyboard.press("Escape")
     page.get_by_role("link", name="Comparison").click()
     page.go_back()
     page.wait_for_load_state("networkidle")

@@ -69,10 +69,24 @@ def test_questions_come_page_by_page_and_all_once(catalog):
         ("sort:score category:敬語", [90, 180, 10, 100, 190, 20, 110, 200, 30, 120, 210]),
         ("答え5 judge:b failed", [5]),
         ("答え5 judge:a failed", []),
+        ("loses", []),
     ],
 )
 def test_a_filter_leaves_what_it_says(text, expected, catalog):
     assert [one["position"] for one in found(catalog, text)][:11] == expected[:11]
+
+
+def test_scores_are_of_the_judges_that_scored_all_runs_at_this_question(catalog):
+    question = found(catalog, "答え5 failed")[0]
+    assert question["scores"] == {"alpha@@july": 9.0, "beta@@july": 5.0}
+    assert found(catalog, "", BOTH[1:])[4]["scores"] == {"beta@@july": 4.5}
+
+
+def test_where_the_first_run_is_below_another_it_loses(catalog):
+    lost = [one["position"] for one in found(catalog, "loses category:敬語", BOTH[::-1])]
+    assert lost == list(range(10, N_QUESTIONS + 1, 10))
+    assert 3 not in [one["position"] for one in found(catalog, "loses", BOTH[::-1])]  # beta has no score there
+    assert found(catalog, "loses", BOTH[:1]) == []
 
 
 def test_scores_of_runs_and_how_far_they_are_apart(catalog):

@@ -401,7 +401,7 @@ def test_a_hit_is_marked_where_it_stands_and_leads_back_to_the_search(site):
 
     assert hit.text.count('<mark title="found">says of second</mark>') == 2
     assert '<details class="judge" open>' in hit.text
-    assert back.startswith("/search?q=says%20of%20second&what=judgements#")
+    assert back.startswith("/search?q=says%20of%20second&what=judgements&open=judge#")
     assert f'<tr id="{back.partition("#")[2]}">' in page.text
     assert 'href="/run?run=second@@legacy-tree"' in page.text
 
@@ -500,6 +500,51 @@ def test_what_is_unfolded_stays_so_from_question_to_question(site):
     assert '<details class="judge" open>' in page.text
     assert "open=judge" in linked(page, "j")
     assert '<details class="judge">' in site.get(linked_by(page, "judge")).text
+
+
+@pytest.mark.parametrize("opened_from", ["/questions?m=best&m=second", "/search?q=alert", "/questions?m=best"])
+def test_what_is_unfolded_stays_so_from_a_question_to_its_list_and_on(opened_from, site):
+    question = site.get(rows_linked(site.get(opened_from))[1])
+    unfolded = site.get(linked_by(question, "judge"))
+    again = site.get(linked(unfolded, "u").partition("#")[0])
+
+    assert '<details class="judge" open>' in site.get(rows_linked(again)[0]).text
+    assert '<details class="judge" open>' in site.get(linked(unfolded, "k")).text
+
+
+def test_how_a_question_is_shown_stays_so_while_its_list_is_filtered(site):
+    page = site.get("/questions?m=best&m=second&view=raw&open=judge&open=prompt")
+
+    for name, value in (("view", "raw"), ("open", "judge"), ("open", "prompt")):
+        assert f'<input type="hidden" name="{name}" value="{value}">' in page.text
+
+
+def test_without_a_list_what_is_unfolded_stays_so_in_all_questions(site):
+    page = site.get(f"/question?set={the_set(site)}&position=2&m=best&view=raw&open=judge")
+
+    assert linked(page, "u") == "/questions?m=best&view=raw&open=judge"
+
+
+def rows_linked(page):
+    """The addresses of the rows of a list."""
+    return [link.replace("&amp;", "&") for link in re.findall(r'<a data-row href="([^"]*)"', page.text)]
+
+
+def test_each_page_says_how_to_send_it_as_one_file(site):
+    command = "shaberi report --html report.html"
+
+    assert f"<code>{command}</code>" in site.get("/").text
+    assert f"<code>{command} --model best --model second</code>" in site.get("/compare?m=best&m=second").text
+    assert (
+        f"<code>{command} --model best --model &#39;a;b c&#39;</code>" in site.get("/questions?m=best&m=a%3Bb%20c").text
+    )
+    assert f"<code>{command}</code>" in site.get("/questions?m=best").text
+
+
+def test_reports_that_no_page_leads_to_are_named_below_each(site):
+    for path in ("/", "/nothing-here"):
+        below = site.get(path).text.partition("<footer")[2]
+        assert re.findall(r'<a href="/([^"]*)">', below) == ["consistency", "graders", "links", "sweep"]
 
 
 def linked_by(page, part):

@@ -3,15 +3,18 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import DataTable, HelpPanel, Input, Static
+from textual.widgets import DataTable, Footer, Input, Static
+from textual.widgets._footer import FooterKey
 
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.inspection import PAGE, Filter, read_runs
-from shaberi_dagster.viewer.terminal import Inspector, QuestionsScreen
+from shaberi_dagster.viewer.terminal import Inspector, KeysScreen, QuestionsScreen
 from tests.inspected import made
 
 pytestmark = pytest.mark.integration
 
+LOW = (80, 24)
+"""Columns and lines of a small terminal."""
 Acts = Callable[[Pilot[None]], Awaitable[None]]
 
 
@@ -22,12 +25,12 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def drive(folder):
-    def driven(acts: Acts, filter_text: str = "", *, together: bool = False) -> None:
+    def driven(acts: Acts, filter_text: str = "", *, together: bool = False, size: tuple[int, int] = (140, 40)) -> None:
         async def play() -> None:
             with open_catalog(folder) as catalog:
                 runs = read_runs(catalog, benchmark=None)
                 app = Inspector(catalog, runs, Filter.parse(filter_text), together=together)
-                async with app.run_test(size=(140, 40)) as pilot:
+                async with app.run_test(size=size) as pilot:
                     await acts(pilot)
 
         asyncio.run(play())
@@ -98,18 +101,127 @@ def test_two_marked_runs_are_shown_side_by_side_with_their_difference(drive):
 @pytest.mark.long
 def test_a_question_mark_lists_all_keys_on_each_screen(drive):
     async def acts(pilot):
-        for opens in ([], ["enter"], ["enter"]):
+        for opens, has in (([], "mark for side by side"), (["enter"], "failures"), (["enter"], "copy")):
             await pilot.press(*opens)
             await pilot.pause()
             await pilot.press("question_mark")
             await pilot.pause()
-            assert pilot.app.screen.query(HelpPanel)
+            assert isinstance(pilot.app.screen, KeysScreen)
+            list_of_keys = pilot.app.screen.query_one(Static)
+            assert has in str(list_of_keys.render())
+            assert "where A loses" not in str(list_of_keys.render())  # of one run
+            assert list_of_keys.region.bottom <= LOW[1]
             await pilot.press("question_mark")
             await pilot.pause()
-            assert not pilot.app.screen.query(HelpPanel)
+            assert not isinstance(pilot.app.screen, KeysScreen)
         await pilot.press("u", "u")
         await pilot.pause()
         assert len(rows(pilot)) == 2
+
+    drive(acts, size=LOW)
+
+
+def test_on_80_columns_each_key_of_the_footer_is_whole(drive):
+    async def acts(pilot):
+        for opens in ("space", "enter", "enter"):  # the runs, the questions, the answers of both
+            await pilot.press(*(["space", "j"] if opens == "space" else []), opens)
+            await pilot.pause()
+            footer = pilot.app.screen.query_one(Footer)
+            keys = [key.description for key in footer.query("FooterKey").results(FooterKey)]
+            assert "keys" in keys
+            assert footer.max_scroll_x == 0, keys
+
+    drive(acts, size=LOW)
+
+
+def test_on_80_columns_each_run_has_its_whole_score_and_a_name_of_its_own(folder):
+    async def play() -> None:
+        with open_catalog(folder) as catalog:
+            (run, *_) = read_runs(catalog)
+            long = [run | {"model": f"vendor__{number}-{'m' * 60}-instruct"} for number in range(20)]
+            async with Inspector(catalog, long, Filter()).run_test(size=LOW) as pilot:
+                await pilot.pause()
+                shown, table = rows(pilot), pilot.app.screen.query_one(DataTable)
+                assert len({model for _, model, *_ in shown}) == len(long)
+                assert {row[3] for row in shown} == {"9.00"}
+                up_to_score = list(table.columns.values())[:4]
+                assert sum(column.get_render_width(table) for column in up_to_score) <= LOW[0]
+
+    asyncio.run(play())
+
+
+def test_where_a_loses_is_a_key_and_a_filter(drive):
+    async def acts(pilot):
+        await pilot.press("j", "space", "k", "space", "enter")  # beta is A
+        await pilot.pause()
+        assert "A beta july\nB alpha july" in texts(pilot)
+        await pilot.press("l")
+        assert "229 questions · loses" in texts(pilot)
+        assert "3" not in [row[1] for row in rows(pilot)]  # it failed there
+        await pilot.press("l")
+        assert "230 questions\n" in texts(pilot)
+
+    async def alpha_is_a(pilot):
+        await pilot.pause()
+        assert "0 questions · loses\nA alpha july\nB beta july" in texts(pilot)
+
+    drive(acts)
+    drive(alpha_is_a, "loses", together=True)
+
+
+def test_escape_leaves_a_filter_that_one_writes_as_it_was(drive):
+    async def acts(pilot):
+        await both(pilot)
+        await pilot.press("slash", "x", "escape")
+        assert isinstance(pilot.app.screen, QuestionsScreen)
+        assert pilot.app.screen.focused is pilot.app.screen.query_one(DataTable)
+        assert "230 questions\n" in texts(pilot)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert len(rows(pilot)) == 2
+
+    drive(acts)
+
+
+def test_marked_runs_have_the_letters_that_their_columns_will_have(drive):
+    async def acts(pilot):
+        await pilot.press("j", "space", "k", "space")
+        await pilot.pause()
+        table = pilot.app.screen.query_one(DataTable)
+        assert [row[0] for row in rows(pilot)] == ["B", "A"]
+        assert table.columns[""].content_width == 1
+        await pilot.press("j", "space")
+        assert [row[0] for row in rows(pilot)] == ["A", ""]
+
+    drive(acts)
+
+
+def test_runs_are_found_by_words_and_ordered_by_score_and_marks_stay(drive):
+    async def acts(pilot):
+        def models() -> list[str]:
+            return [row[1] for row in rows(pilot)]
+
+        await pilot.press("j", "space", "slash", *"JULY bet", "enter")
+        await pilot.pause()
+        assert (models(), "1 of 2" in texts(pilot)) == (["beta"], True)
+        assert rows(pilot)[0][0] == "A"
+        await pilot.press("space", "space", "slash", *["backspace"] * 8, "enter", "s")
+        await pilot.pause()
+        assert (models(), "by score" in texts(pilot)) == (["alpha", "beta"], True)
+        assert [row[0] for row in rows(pilot)] == ["", "A"]
+        await pilot.press("space", "slash", "escape", "enter")
+        await pilot.pause()
+        assert [run["model"] for run in pilot.app.screen.runs] == ["beta", "alpha"]
+
+    drive(acts)
+
+
+def test_arrows_scroll_the_first_answer(drive):
+    async def acts(pilot):
+        await both(pilot)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert pilot.app.screen.focused is pilot.app.screen.query(".answer").first()
 
     drive(acts)
 
@@ -173,7 +285,7 @@ def test_one_leads_back_from_a_question_to_its_own_line(drive):
         await pilot.pause()
         assert pilot.app.screen.query_one(DataTable).cursor_row == 2
         heads = [str(column.label) for column in pilot.app.screen.query_one(DataTable).columns.values()]
-        assert [head[:2] for head in heads[2:5]] == ["A ", "B ", "A-"]
+        assert heads[2:5] == ["A", "B", "A-B"]
 
     drive(acts)
 

@@ -81,7 +81,7 @@ _ROOM = 1.05  # in a picture, beyond the widest interval
 MOST_SEARCHED = 1_000
 """Characters of a text to search for: of many more each answer takes long, and each link of the page has them."""
 _TEXTS = ("answers", "questions", "judgements")
-_SEARCH = ("q", "what", "benchmark", "model")
+_SEARCH = ("q", "what", "benchmark", "model", "open")
 _FLAGS = {
     "loses": ("l", "where A loses"),
     "failed": ("f", "failures"),
@@ -183,7 +183,8 @@ def _walk(source: Source, address: PageAddress, report: Row) -> Walk:
         search_url = page_url(searched.path, searched.items)
         return walk_hits(_hits(source, searched), name, _opens_hit(source, searched), search_url)
     if not address.one("sort"):
-        return walk_set(address, report, address.link("/questions", m=address.many("m")), "all questions")
+        kept = {name: address.many(name) for name in ("m", "view", "open")}
+        return walk_set(address, report, address.link("/questions", **kept), "all questions")
     back = list_address(address, _default_sort(address))
     return walk_list(address, read_question_grid(source.catalog, _grid_request(back)).rows, back)
 
@@ -399,7 +400,7 @@ def _opens_hit(source: Source, address: PageAddress) -> Callable[[Row], str]:
             m=row["run_id"] or best,
             hit=row["judge"],
             view="raw",
-            open="judge" if row["judge"] else None,
+            open=sorted({*address.many("open"), *(["judge"] if row["judge"] else [])}),
         )
 
     return open_hit

@@ -28,7 +28,7 @@ from shaberi_dagster.reports.run_progress import CostOf
 from shaberi_dagster.util.guard import READING, Access, Guard
 from shaberi_dagster.util.ports import listen
 from shaberi_dagster.viewer.web.address import PageAddress
-from shaberi_dagster.viewer.web.pages import LIVE, Page, Source, all_pages, whole_text
+from shaberi_dagster.viewer.web.pages import LIVE, PAGES, Page, Source, all_pages, whole_text
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 
 POLICY = (
@@ -133,11 +133,11 @@ class Pages:
             return HTMLResponse(self.html(page, address))
         except StatementStoppedError:
             told = f"the page was stopped after {self._seconds:g} s: ask for less of the lake"
-            return HTMLResponse(render(Shown("message.html", "Not now", {"message": told}), address), 503)
+            return HTMLResponse(_rendered(Shown("message.html", "Not now", {"message": told}), address), 503)
         except ShaberiError as error:
             missing = isinstance(error, ConfigurationError)
             title, status = ("Not found", 404) if missing else ("Not now", 503)
-            return HTMLResponse(render(Shown("message.html", title, {"message": str(error)}), address), status)
+            return HTMLResponse(_rendered(Shown("message.html", title, {"message": str(error)}), address), status)
 
     def whole_text(self, request: Request) -> Response:
         """A text of which a page has the beginning only."""
@@ -154,7 +154,7 @@ class Pages:
             key = address, repr(logged_versions(self._warehouse))
             if (kept := self._kept.get(key)) and address.path not in LIVE:
                 return kept
-            made = render(page(Source(catalog, self._warehouse, self._cost_of), address), address)
+            made = _rendered(page(Source(catalog, self._warehouse, self._cost_of), address), address)
         self._kept = dict([*self._kept.items(), (key, made)][-_MOST_KEPT:])
         return made
 
@@ -179,8 +179,13 @@ class Pages:
 
 def _nothing_here(request: Request) -> Response:
     return HTMLResponse(
-        render(Shown("message.html", "Not found", {"message": "no such page"}), _page_address(request)), 404
+        _rendered(Shown("message.html", "Not found", {"message": "no such page"}), _page_address(request)), 404
     )
+
+
+def _rendered(shown: Shown, address: PageAddress) -> str:
+    """A page that names the reports, plugins' among them, that nothing else leads to."""
+    return render(shown, address, reports=[path for path in all_pages() if path not in PAGES])
 
 
 def _page_address(request: Request) -> PageAddress:

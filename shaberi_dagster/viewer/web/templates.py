@@ -1,6 +1,7 @@
 """Pages made of templates: everything in them is escaped, and characters that hide are made visible."""
 
 import math
+import shlex
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -66,6 +67,7 @@ def _environment() -> Environment:
         "signed_interval": figures.signed_interval,
         "shade": shade,
         "number": number,
+        "quoted": shlex.quote,
         "dollars": dollars,
         "minute": lambda time: f"{time:%Y-%m-%d %H:%M}" if time else NOTHING,
         "lines": lambda cell: [cell] if isinstance(cell, str) else list(cell),

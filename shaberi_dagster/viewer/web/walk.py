@@ -7,7 +7,7 @@ from shaberi_dagster.viewer.web.address import PageAddress, page_url
 
 ROWS = 100
 """Rows of a list on one page."""
-_OWN = ("set", "position", "view", "open")  # of a question, not of its list
+_OWN = ("set", "position")  # of a question; what is unfolded there and how it is shown, its list keeps for the others
 
 
 class Walk(NamedTuple):

@@ -1,7 +1,10 @@
 // Keys, a sign that work is being done, and pages that follow a run. Everything else is plain links and forms.
 "use strict";
 
-const keyed = () => [...document.querySelectorAll("[data-key]")].filter((one) => one.offsetParent !== null);
+// In a file, links to what is not in it have no address.
+const keyed = () => [...document.querySelectorAll("[data-key]:not(a:not([href], [data-unfold]))")].filter((one) => one.offsetParent !== null);
+
+let followed = null; // the link whose page is on its way; Escape stops that
 
 function follow(element) {
   if (element.matches("input, select, textarea")) {
@@ -13,7 +16,7 @@ function follow(element) {
 }
 
 function step(by) {
-  const rows = [...document.querySelectorAll("[data-row]")];
+  const rows = [...document.querySelectorAll("[data-row][href]")];
   const at = rows.indexOf(document.activeElement);
   rows[Math.min(Math.max(at + by, 0), rows.length - 1)]?.focus();
 }
@@ -22,7 +25,9 @@ function step(by) {
 function meant(key) {
   const all = keyed().filter((one) => one.dataset.key === key);
   const places = [document.activeElement.closest("form"), document.querySelector(":target")];
-  return places.map((place) => all.find((one) => place?.contains(one))).find(Boolean) ?? all[0];
+  const walks = key === "j" || key === "k"; // in a file from a row of a list, not from what some page far below has
+  const elsewhere = walks && document.body.matches(".file") ? undefined : all[0];
+  return places.map((place) => all.find((one) => place?.contains(one))).find(Boolean) ?? elsewhere;
 }
 
 const rowBox = () => document.activeElement.closest("tr")?.querySelector("input[type=checkbox]");
@@ -53,12 +58,14 @@ function help() {
 document.addEventListener("keydown", (event) => {
   const typing = event.target.matches("input:not([type=checkbox]), select, textarea");
   if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "Escape") followed = null;
   if (typing) {
     if (event.key === "Escape") event.target.blur();
     return;
   }
   const found = meant(event.key);
   if (event.key === "?") help();
+  else if (found && found === followed) return; // a second click would only ask for its page again
   else if (found) follow(found);
   else if (event.key === "x" && rowBox()) rowBox().click();
   else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
@@ -80,12 +87,16 @@ document.addEventListener("click", (event) => {
     all.forEach((one) => (one.open = open));
   }
   const link = event.target.closest("a[href]");
-  if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey && !link.getAttribute("href").startsWith("#")) busy(true);
+  if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey && !link.getAttribute("href").startsWith("#")) {
+    followed = link;
+    busy(true);
+  }
 });
 
 const busy = (is) => document.body.classList.toggle("busy", is);
 document.addEventListener("submit", () => busy(true));
 window.addEventListener("pageshow", () => {
+  followed = null;
   busy(false);
   showChosen();
   // The row that an address names is where walking goes on.
