@@ -1,5 +1,6 @@
 """Mistakes that people make, each of which ends in one true line that helps."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from shaberi_dagster.cli import interrupts
 from shaberi_dagster.llm.endpoints import resolve_endpoint, served_name
 from shaberi_dagster.runs.spec import RunRequest
-from tests.commands import run
+from tests.commands import make_programs, run
 from tests.mock_endpoint import running_mock
 
 pytestmark = pytest.mark.e2e
@@ -36,6 +37,17 @@ pytestmark = pytest.mark.e2e
         (["--model", "m", "--questions", "nowhere"], "nowhere"),
         (["--model", "m", "--reasoning-efort", "low"], "No such option"),
         (["--model", "m", "--config", "nothing.yaml"], "nothing.yaml"),
+        (["--model", "m", "--api-key-variable", "sk-proj-AbCdEf01"], "give the name of the environment variable"),
+        (["--model", "m", "--judge-api-key-variable", "a1b2c3d4e5f6g7h8i9j0k1l2"], "the key, which is not shown here"),
+        (["--model", "m", "--api-key-variable", "NOT_SET"], "set NOT_SET to the API key"),
+        (["--model", "m", "--pass-option", "repetition.x=1"], "--pass-option is of passes: name them with --passes"),
+        (["--model", "m", "--param", "temprature=1"], "--param temprature: did you mean temperature?"),
+        (["--model", "m", "--sweep", "temprature=0,1"], "temprature: did you mean temperature?"),
+        (["--model", "m", "--judge-model", "j,k"], "name each judge by itself"),
+        (["--model", "m", "--judge-model", "None"], "none is a word of quick-eval alone"),
+        (["--model", "m", "--consensus-model", "n"], "--consensus-model is of several samples"),
+        (["--model", "m", "--sample-models", "a,b"], "--sample-models is of several samples"),
+        (["--model", "m", "--top-p", "3"], "'--top-p': must be less than or equal to 1"),
     ],
 )
 def test_a_mistake_is_one_line_before_anything_is_asked(arguments: list[str], said: str) -> None:
@@ -46,6 +58,8 @@ def test_a_mistake_is_one_line_before_anything_is_asked(arguments: list[str], sa
 
         assert mock.stats()["requests"] == 0
     assert said in complaint
+    assert "AbCdEf" not in complaint
+    assert "a1b2c3" not in complaint
 
 
 @pytest.mark.parametrize(
@@ -55,6 +69,13 @@ def test_a_mistake_is_one_line_before_anything_is_asked(arguments: list[str], sa
         (["quick-eval", "--model", "m", "--no-cache"], "--fresh uses no reply that another run has paid for"),
         (["quick-eval", "--model", "m", "--no-parallel"], "--concurrency 1 makes one call at a time"),
         (["shaberi", "regenerate-baseline"], "`shaberi baseline promote NAME --model MODEL`"),
+        (["shaberi", "view-scores"], "it is a command of its own"),
+        (["shaberi", "new"], "Missing argument 'kind'"),
+        (["view-scores", "my-model"], "names go with options, such as --model"),
+        (["view-scores", "--as-of", "2099-01-01"], "--as-of 2099-01-01 is in the future"),
+        (["quick-eval", "--model", "m", "--html", "."], "--html: . is a folder: name a file"),
+        (["quick-eval", "--model", "m", "--ensemble", "3,5"], "--ensemble must be 2 or more samples, or models"),
+        (["shaberi", "copy-lake", "tests", "tests/sub"], "no lake in tests"),
         (
             ["quick-eval", "--model", "openai:gpt-4o", "--datasets", "gpqa", "--questions", "Idavidrein/gpqa"],
             "or an existing folder, which has a file gpqa.jsonl, .json, .parquet or .csv",
@@ -81,6 +102,7 @@ def test_google_stands_before_geminis_models_as_well() -> None:
         ("model: m\nparameters: 3\n", "parameters"),
         ("model: m\nreasoning_effort: hihg\n", "reasoning_effort: did you mean high?"),
         ("model: [\n", "not YAML"),
+        ("model: m\nlimit: 3\nmodel: n\n", "model is there twice at line 3"),
         ("- model\n", "it must name fields of a request"),
     ],
 )
@@ -98,6 +120,38 @@ def test_a_misspelt_effort_is_refused_and_a_word_of_a_servers_own_goes() -> None
     said = run("run-evals", "--model", "m", "--sweep", "reasoning_effort=low,mediun", "--dry-run").complaint
     assert said.startswith("--sweep reasoning_effort: did you mean medium?")
     assert RunRequest(model="m", reasoning_effort="turbo").reasoning_effort == "turbo"
+
+
+def test_a_run_that_is_larger_than_asked_says_so_and_one_that_grows_as_well(tmp_path: Path) -> None:
+    environment = {"SHABERI_WAREHOUSE": tmp_path / "lake", "SHABERI_RESULTS": tmp_path / "results"}
+    with running_mock() as mock:
+        asked = ["--model", "m", "--base-url", mock.base_url, "--benchmark", "gsm8k"]
+        run("run-evals", *asked, "--limit", "2", environment=environment).succeeded()
+        smaller = run("run-evals", *asked, "--limit", "1", "--dry-run", environment=environment).succeeded()
+        larger = run("run-evals", *asked, environment=environment).succeeded()
+
+    assert smaller.err.endswith("run m@@default has the first 2 questions: --limit 1 leaves none out\n")
+    assert "run m@@default had the first 2 questions: this asks the others, too" in larger.err
+
+
+def test_a_server_that_has_only_failed_so_far_is_named_at_once(tmp_path: Path) -> None:
+    environment = {"SHABERI_WAREHOUSE": tmp_path / "lake", "SHABERI_RESULTS": tmp_path / "results"}
+    with running_mock(p_500=1.0) as mock:
+        asked = ["--model", "m", "--base-url", mock.base_url, "--benchmark", "gsm8k"]
+        failed = run("run-evals", *asked, "--limit", "1", "--call-deadline", "2", environment=environment)
+
+    assert failed.err.count(f"{mock.base_url} has not answered yet, and is asked again: HTTP 500") == 1
+
+
+def test_output_on_a_full_disk_is_one_line(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs.json"
+    jobs.write_text("[1]", encoding="utf-8")
+    program = make_programs(tmp_path / "programs") / "bin" / "shaberi"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([program, "report", jobs], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert done.stderr == "error: the output: No space left on device (--debug shows where)\n"
+    assert done.returncode == 2
 
 
 def test_an_address_without_its_end_is_told_what_such_addresses_end_in() -> None:

@@ -27,13 +27,15 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 _DEBUG_FLAG = "--debug"
 _SOON_SECONDS = 0.01
 _SUCCESSORS = {
+    **dict.fromkeys(("run-evals", "quick-eval", "view-scores", "inspect-output"), "it is a command of its own"),
+    "scores": "`view-scores` shows scores",
     "--question-timeout": "--call-deadline SECONDS bounds each call",
     "--no-cache": "--fresh uses no reply that another run has paid for",
     "--no-parallel": "--concurrency 1 makes one call at a time",
     "regenerate-baseline": "`shaberi baseline promote NAME --model MODEL` names what a run got right",
     "eval:regenerate-baseline": "`shaberi baseline promote NAME --model MODEL` names what a run got right",
 }
-"""What does now what options and commands of the ensemble evaluation's own program did."""
+"""What is meant by words that are no commands of ours, and by what the ensemble evaluation's own program took."""
 
 
 def _show_version(value: bool) -> None:
@@ -149,13 +151,24 @@ def _usage_error(error: BaseException) -> int:
         words = (word.partition("=")[0] for word in sys.argv[1:])
         if successor := next(filter(None, map(_SUCCESSORS.get, words)), None):
             text, hint = text.partition(" (Possible")[0].partition(" Did you")[0], f": {successor}"
-        print(text if "\n" in text else f"error: {text.rstrip('.')}{hint}", file=sys.stderr)  # noqa: T201
+        if "extra argument" in text:
+            hint = f"; names go with options, such as --model{hint}"
+        line = f"error: {' '.join(_plain(text).split()).rstrip('.')}{hint}"
+        print(text if text.lstrip().startswith("Usage:") else line, file=sys.stderr)  # noqa: T201
         return USAGE
     if damage := _damage_behind(error):
         _report(error, str(damage))
         return damage.exit_code
+    if isinstance(error, OSError) and error.strerror:
+        _report(error, f"{error.filename or 'the output'}: {error.strerror} (--debug shows where)")
+        return USAGE
     _report(error, f"{type(error).__name__}: {error} (--debug shows where)")
     return UNFORESEEN
+
+
+def _plain(text: str) -> str:
+    """Put a library's message into our words."""
+    return text.replace("Value error, ", "").replace("Input should be", "must be")
 
 
 def _damage_behind(error: BaseException) -> ShaberiError | None:

@@ -1,13 +1,12 @@
 """`shaberi compare`: two models or runs over the questions that both were asked, judge by judge."""
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.options import CommandOptions, OutputFormat
+from shaberi_dagster.cli.options import CommandOptions, OutputFile, OutputFormat
 from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
@@ -43,7 +42,7 @@ class Compare(CommandOptions):
         Option("how"),
     ] = False
     html: Annotated[
-        Path | None,
+        OutputFile,
         Field(description="Also write it as one HTML file, with the questions and answers that differ most"),
         Option("how"),
     ] = None
@@ -53,9 +52,12 @@ def compare(request: ComparisonRequest, how: Compare) -> int:
     """Compare two models or runs question by question: is one better, are they equal, or is no difference shown?"""
     formats.check_format(how.output_format)
     warehouse = Settings.from_environment().warehouse
-    report = api.LakeReader(warehouse).compare(**vars(request))
+    with output.waiting():
+        report = api.LakeReader(warehouse).compare(**vars(request))
     is_brief = sys.stdout.isatty() and not how.notes and how.output_format == "table"
     output.show(comparison.comparison_result(report, brief=is_brief), how.output_format)
     if how.html is not None:
-        output.tell(html.write_file(how.html, warehouse, lambda source: html.about_comparison(source, report)))
+        with output.waiting("reading questions and answers"):
+            written = html.write_file(how.html, warehouse, lambda source: html.about_comparison(source, report))
+        output.tell(written)
     return FINE

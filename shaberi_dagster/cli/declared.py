@@ -34,7 +34,9 @@ def _command_of(report: Report) -> Callable[..., int]:
     def command(selection: Any, how: ReportOptions) -> int:
         formats.check_format(how.output_format)
         lake = api.LakeReader(Settings.from_environment().warehouse)
-        output.show(lake.read(report, selection), how.output_format)
+        with output.waiting():
+            read = lake.read(report, selection)
+        output.show(read, how.output_format)
         return FINE
 
     models = {"selection": report.selection, "how": ReportOptions}

@@ -2,13 +2,14 @@
 
 import dataclasses
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import annotated_types
 import typer
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 from typer.core import TyperArgument, TyperCommand
 
@@ -42,6 +43,20 @@ Audit = Annotated[
     Field(gt=0, le=1, description="Then have the judge grade again this share of what rules said"),
     Option("advanced"),
 ]
+
+
+def _writable(path: Path | None) -> Path | None:
+    """Refuse a file that cannot be written, before anything is read or paid for."""
+    if path is not None:
+        folder = next((one for one in path.absolute().parents if one.exists()), Path("/"))
+        if path.is_dir():
+            raise ValueError(f"{path} is a folder: name a file")
+        if not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+            raise ValueError(f"{path} cannot be written")
+    return path
+
+
+OutputFile = Annotated[Path | None, AfterValidator(_writable)]
 AsJson = Annotated[bool, Field(description="One JSON document on stdout"), Option("how", ("--json",))]
 
 

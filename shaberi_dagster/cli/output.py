@@ -1,8 +1,10 @@
 """Output of commands: results on stdout, all else on stderr."""
 
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import IO, Any
 
 from rich.console import Console
@@ -13,6 +15,7 @@ from shaberi_dagster.show.formats import write
 from shaberi_dagster.util.permissions import user_umask
 
 _ENDLESS = 100_000
+_PATIENCE_SECONDS = 0.7
 
 
 def show(document: Document, output_format: str = "table") -> None:
@@ -54,11 +57,22 @@ def put(text: str, file: Path | None = None) -> None:
             target.write(text)
 
 
-def waiting(text: str) -> AbstractContextManager[object]:
-    """Say on a terminal what takes seconds, as long as it does."""
-    return Console(stderr=True).status(text)
+@contextmanager
+def waiting(text: str = "reading the lake") -> Iterator[None]:
+    """Say on a terminal what takes longer than people wait for without a word."""
+    status = Console(stderr=True).status(text)
+    timer = Timer(_PATIENCE_SECONDS, status.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        status.stop()
 
 
-def tell(text: str) -> None:
-    """Say something beside the result, on stderr."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+def tell(*texts: str) -> None:
+    """Say something beside the result, on stderr, a line each."""
+    for text in texts:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201

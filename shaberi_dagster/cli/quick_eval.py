@@ -1,6 +1,5 @@
 """`quick-eval`: whether several samples and a consensus of them beat a single answer."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -13,7 +12,7 @@ from shaberi_dagster.cli.command import (
     exit_code,
     with_plugins,
 )
-from shaberi_dagster.cli.options import AsJson, Audit, CommandOptions, Submit, application
+from shaberi_dagster.cli.options import AsJson, Audit, CommandOptions, OutputFile, Submit, application
 from shaberi_dagster.cli.output import put, show, tell
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
@@ -77,9 +76,9 @@ class QuickEval(CommandOptions):
     submit: Submit = False
     dry_run: Annotated[bool, Field(description="Show the calls that are needed; make none"), Option("budget")] = False
     as_json: AsJson = False
-    output: Annotated[Path | None, Field(description="Also write the JSON document here"), Option("how")] = None
+    output: Annotated[OutputFile, Field(description="Also write the JSON document here"), Option("how")] = None
     html: Annotated[
-        Path | None,
+        OutputFile,
         Field(description="Also write report, gate, questions and some answers as one HTML file"),
         Option("how"),
     ] = None
@@ -89,6 +88,8 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
     """Evaluate single answers and consensus strategies on samples that they share."""
     if not 0 < how.significance < 1:
         raise ConfigurationError(f"--significance must be above 0 and below 1, not {how.significance:g}")
+    if how.failures_count and how.baseline is None:
+        raise ConfigurationError("--failures-count is of a gate: add --baseline NAME")
     asked = request.to_request()
     made = running.Evaluation([asked], calls, command="quick-eval", submit=how.submit)
     if how.baseline is not None:  # that it is not there should be known before anything is paid for

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INCONCLUSIVE, exit_code
-from shaberi_dagster.cli.options import CommandOptions
+from shaberi_dagster.cli.options import CommandOptions, OutputFile
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
@@ -47,12 +47,12 @@ class CombinedReport(CommandOptions):
         Field(description="Begin with a hidden marker; end with 1 if a gate found a regression, 4 if one cannot tell"),
         Option("how"),
     ] = False
-    output: Annotated[Path | None, Field(description="Write here instead of stdout"), Option("how")] = None
+    output: Annotated[OutputFile, Field(description="Write here instead of stdout"), Option("how")] = None
     title: Annotated[str, Field(description="Heading of the report"), Option("how", metavar="TEXT")] = (
         "Consensus against a single answer"
     )
     html: Annotated[
-        Path | None,
+        OutputFile,
         Field(description="Write leaderboard, comparison and answers of the lake as one HTML file instead"),
         Option("how"),
     ] = None
@@ -61,6 +61,8 @@ class CombinedReport(CommandOptions):
 def report(request: FileRequest, how: CombinedReport) -> int:
     """Combine the results of several quick-eval jobs in one Markdown document, or show the lake in one HTML file."""
     if how.html is not None:
+        if how.files or how.ci:
+            raise ConfigurationError("--html shows the lake: leave documents and --ci out")
         warehouse = Settings.from_environment().warehouse
         with output.waiting("reading the lake: leaderboard, comparison, questions"):
             written = html.write_file(how.html, warehouse, lambda source: html.about_lake(source, request))

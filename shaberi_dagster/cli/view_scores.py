@@ -18,6 +18,7 @@ from shaberi_dagster.util.lazy import lazily
 
 with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster import api
+    from shaberi_dagster.cli import output
     from shaberi_dagster.show import formats, scores
 
 LINES_ON_A_TERMINAL = 30
@@ -75,7 +76,9 @@ def show_scores(warehouse: Path, selection: ScoreSelection, output_format: str, 
 
     def document() -> "scores.ScoreDocument":
         formats.check_format(output_format)
-        return scores.ScoreDocument(api.LakeReader(warehouse).scores(**vars(selection), top=top), view)
+        with output.waiting():
+            report = api.LakeReader(warehouse).scores(**vars(selection), top=top)
+        return scores.ScoreDocument(report, view)
 
     printed.show_once("view-scores", warehouse, (selection, view), document, output_format)
 

@@ -69,6 +69,7 @@ class Evaluation:
         workspace: Workspace that it reads and writes.
         benchmarks: Benchmarks that it is about; the runs may have others.
         calls_made: Calls that `run` made, by stage.
+        remarks: What is to be known before: that a stored run is larger or becomes larger.
 
     Raises:
         ConfigurationError: It cannot be planned as asked, or there is no cluster to submit it to.
@@ -88,6 +89,7 @@ class Evaluation:
         if submit:
             check_cluster()
         self.calls_made: dict[str, int] = {}
+        self.remarks: list[str] = []
         self._refusals: list[str] = []
         self.workspace = Installation(Settings.from_environment(), options=options)
         self._command, self._command_id = command, uuid.uuid4().hex
@@ -98,6 +100,9 @@ class Evaluation:
             *((request.base_url, request.api_key_variable) for request in requests),
             *((request.judge_base_url, request.judge_api_key_variable) for request in requests),
         )
+        named = {name for one in requests for name in (one.api_key_variable, one.judge_api_key_variable) if name}
+        if unset := sorted(name for name in named if not self.workspace.environment.get(name)):
+            raise ConfigurationError(f"set {unset[0]} to the API key, or leave --api-key-variable out")
         if rejudge or reprocess:
             self._check_stored(requests, "rejudge" if rejudge else "reprocess")
         self._judges_asked = named_judges(requests[0], self.workspace)
@@ -246,7 +251,14 @@ class Evaluation:
         return benchmarks_of(request, find_run(self.workspace.lake, request.model, request.tag))
 
     def _planned(self, request: RunRequest) -> RunSpec:
-        return plan_run(request, self.workspace, is_judged=self._only is None or Judgements.name in self._only)
+        before = find_run(self.workspace.lake, request.model, request.tag)
+        spec = plan_run(request, self.workspace, is_judged=self._only is None or Judgements.name in self._only)
+        if before and spec.limit != request.limit:
+            has = f"the first {spec.limit}" if spec.limit else "all"
+            self.remarks.append(f"run {spec.run_id} has {has} questions: --limit {request.limit} leaves none out")
+        elif before and before.limit and spec.limit is None:
+            self.remarks.append(f"run {spec.run_id} had the first {before.limit} questions: this asks the others, too")
+        return spec
 
     def _check_stored(self, requests: Sequence[RunRequest], what: str) -> None:
         """Refuse to work on what is stored of a run that is not, before anything else is asked for it."""
@@ -338,6 +350,8 @@ class Evaluation:
 
     def _announce(self, note: Callable[[str], object]) -> None:
         spec = self.spec
+        for remark in self.remarks:
+            note(remark)
         for name in self.benchmarks:
             settings = spec.benchmarks[name]
             note(f"{name}: {settings.question_set} ({settings.n_questions} questions, from {settings.source})")

@@ -101,6 +101,8 @@ class AnswerFiles(Importer):
     def _read(self, row: Mapping[str, Any]) -> tuple[str, Question, ImportedSample]:
         if "custom_id" in row:
             return self._read_batch(row)
+        if not {"question", "question_id"} & row.keys():
+            raise _NoAnswerError("has neither question nor question_id")
         benchmark = self._benchmark_of(row.get("benchmark"))
         question = self._question(benchmark, row.get("question_id"), row.get("question"))
         text = next((value for name in _ANSWERS if (value := row.get(name)) is not None), None)

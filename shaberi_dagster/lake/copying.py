@@ -54,8 +54,10 @@ def copy_lake(source: str, target: str, changed: Callable[[int, int], object] = 
         raise ConfigurationError(f"no lake in {source}")
     if check_format(folder) is not None or ((store := Mirror.of(folder)) and not store.is_empty()):
         raise ConfigurationError(f"{target} has a lake already: name another place")
-    if not store and folder.exists() and not folder.is_dir():
-        raise ConfigurationError(f"{target} is no folder")
+    if not store and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigurationError(f"{target} is no empty folder: name another place")
+    if not store and lake.folder in folder.parents:
+        raise ConfigurationError(f"{target} is in {source}: name a place beside it")
     if store:
         store.check_conditions()
     names = _names(lake)

@@ -124,7 +124,11 @@ class Engine:
             await client.check(served_name(model, endpoint.base_url))
 
     def call(
-        self, request: ChatRequest, budget: Budget | None = None, objection: Callable[[], str | None] = lambda: None
+        self,
+        request: ChatRequest,
+        budget: Budget | None = None,
+        objection: Callable[[], str | None] = lambda: None,
+        repeating: Callable[[CallFailure], object] = lambda _: None,
     ) -> Coroutine[Any, Any, Call]:
         """Make one call, to its end: the reply, or the error it ended with.
 
@@ -132,6 +136,7 @@ class Engine:
             request: What to ask.
             budget: Asked before each attempt, and told what the call used.
             objection: Likewise asked: why the call need not be made any more.
+            repeating: Told why an attempt failed that is made again.
 
         Raises:
             ConfigurationError: The endpoint's key is missing.
@@ -139,7 +144,7 @@ class Engine:
         # A call that there is no budget for needs neither key nor server.
         client = partial(self._client, request.endpoint, request.model)
         limiter = self.limiter(request.endpoint)
-        return _Attempts(client, limiter, request, self._retry, budget or Budget(), objection).run()
+        return _Attempts(client, limiter, request, self._retry, budget or Budget(), objection, repeating).run()
 
     async def _client(self, endpoint: Endpoint, model: str) -> ChatClient:
         # A key that one command of this process may send is not the next one's.
@@ -167,9 +172,10 @@ class _Attempts:
         retry: RetrySettings,
         budget: Budget,
         objection: Callable[[], str | None],
+        repeating: Callable[[CallFailure], object],
     ) -> None:
         self._client, self._limiter, self._request, self._retry = client, limiter, request, retry
-        self._budget, self._objection = budget, objection
+        self._budget, self._objection, self._repeating = budget, objection, repeating
         self._body, self._headers = request_body(request), request_headers(request)
         self._made = self._transient = self._rejections = 0
         self._latency = 0.0
@@ -248,6 +254,7 @@ class _Attempts:
 
     def _delay(self, state: RetryCallState) -> float:
         failure = _failure(state)
+        self._repeating(failure)
         if failure.retry_after:
             return failure.retry_after + random.uniform(0.0, 0.1)  # noqa: S311 - jitter
         spared = failure.error_class == "rate_limit" and self._limiter.spares_the_server

@@ -1,6 +1,7 @@
 """Parameters of calls beyond temperature, penalty and token limit: as people write them, and as they are sent."""
 
 from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import orjson
@@ -13,6 +14,8 @@ SYSTEM_PROMPT = "system_prompt"
 NAMED = ("top_p", "seed", "stop", "reasoning_effort", "thinking", SYSTEM_PROMPT)
 """Parameters that have options of their own."""
 _OF_JUDGES = "--judge-param"
+_ALIKE = 0.88
+"""How much alike names are of which one is a misspelt other; max_tokens and min_tokens are 0.8."""
 _ELSEWHERE = {
     **{name: name.replace("_", "-") for name in ("temperature", "max_tokens", "frequency_penalty")},
     **dict.fromkeys(("model", "messages", "stream", "n", "tools"), ""),
@@ -45,6 +48,9 @@ def read_settings(texts: Sequence[str], option: str) -> dict[str, Any]:
             values[name] = orjson.loads(value)
         except orjson.JSONDecodeError:
             values[name] = value
+        own = (*NAMED, *_ELSEWHERE)
+        if name not in own and (meant := get_close_matches(name, own, 1, _ALIKE)):
+            raise ConfigurationError(f"{option} {name}: did you mean {meant[0]}?")
         is_only_here = (option, name) == (_OF_JUDGES, "frequency_penalty")
         if name in _ELSEWHERE and not (is_only_here or (_ELSEWHERE[name] and values[name] is None)):
             of_its_own = option.replace("param", _ELSEWHERE[name])

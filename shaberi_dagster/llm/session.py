@@ -14,6 +14,7 @@ from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.stopping import Stopping
 
 if TYPE_CHECKING:  # the engine brings the SDK, a second of start-up that only calls need
+    from shaberi_dagster.llm.client import CallFailure
     from shaberi_dagster.llm.engine import Engine
 
 Lookup = Callable[[Sequence[str]], Mapping[str, Call]]
@@ -32,6 +33,7 @@ class CallSession:
         budget: What new calls may cost; None is unlimited.
         claims: Keeps other processes from making the same call at the same time; None lets them.
         news: Finds what others have paid for since it was looked up; needed with claims.
+        tell: Told of a server that has only failed so far.
 
     Attributes:
         stopping: Who is not asked any more.
@@ -48,9 +50,11 @@ class CallSession:
         *,
         claims: Claims | None = None,
         news: Lookup = lambda _: {},
+        tell: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._engine, self._journal, self._stage, self._lookup = engine, journal, stage, lookup
-        self._budget, self._claims, self._news = budget, claims, news
+        self._budget, self._claims, self._news, self._tell = budget, claims, news, tell
+        self._no_news = set[str]()  # addresses that have answered, or of whose failures was told
         self.stopping = Stopping()
         self.trouble: ShaberiError | None = None
         self._unwritten: list[tuple[Call, Mapping[str, str | None]]] = []
@@ -107,7 +111,9 @@ class CallSession:
                     call = self._find_paid(request, lookup=False)
                     is_paid = call is not None
                     if call is None:
-                        call = await self._engine.call(request, self._budget, partial(self._objection, request))
+                        call = await self._engine.call(
+                            request, self._budget, partial(self._objection, request), partial(self._repeating, request)
+                        )
                         self._count(call, labels)
             except BaseException:
                 own.cancel()  # those who wait try it themselves
@@ -130,8 +136,16 @@ class CallSession:
 
     def _count(self, call: Call, labels: Mapping[str, str | None]) -> None:
         self.stopping.count(call)
+        if call.status == "ok":
+            self._no_news.add(call.base_url)
         if call.attempts:
             self._keep(call, {"stage": self._stage, **labels})
+
+    def _repeating(self, request: ChatRequest, failure: "CallFailure") -> None:
+        address = request.endpoint.base_url
+        if failure.error_class == "transient" and address not in self._no_news:
+            self._no_news.add(address)
+            self._tell(f"{address} has not answered yet, and is asked again: {failure.message}")
 
     def _objection(self, request: ChatRequest) -> str | None:
         return str(self.trouble) if self.trouble else self.stopping.objection(request)

@@ -36,7 +36,28 @@ _MODULES = "shaberi_plugin_"
 _NAMED_IN_COMMANDS = {"benchmarks": ".yaml", "passes": ".py", "strategies": ".py"}
 _RESERVED = frozenset({"all", "overall", "baseline", "single"})
 """Words that stand for something else where names are given."""
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML in which no name is there twice: of two only one would count."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        """Make the mapping of a node."""
+        marks = {key.value: key.start_mark for key, _ in node.value}
+        if len(marks) < len(node.value):
+            keys = [key.value for key, _ in node.value]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise yaml.constructor.ConstructorError(None, None, f"{twice} is there twice", marks[twice])
+        return super().construct_mapping(node, deep)
+
+
+def load_yaml(text: str) -> Any:
+    """Read plain data of YAML.
+
+    Raises:
+        yaml.YAMLError: It is none, or has a name twice.
+    """
+    return yaml.load(text, Loader=_Loader)  # noqa: S506  (a safe loader)
 
 
 class PluginError(ConfigurationError):
@@ -228,7 +249,7 @@ def read_yaml(
     """
     text = _text(file.path)
     try:
-        values = yaml.load(text, Loader=_LOADER)  # noqa: S506  (a safe loader)
+        values = load_yaml(text)
         if not isinstance(values, dict):
             raise PluginError(file.path, 1, "must be a mapping (title: …)")
         complete(values)
@@ -256,7 +277,7 @@ def _text(path: Path) -> str:
 
 def _line_of(text: str, place: Sequence[int | str]) -> int:
     """The line of a value in a YAML text, or of the innermost one around it that is there."""
-    node, line = yaml.compose(text, Loader=_LOADER), 1
+    node, line = yaml.compose(text, Loader=_Loader), 1
     for step in place:
         if isinstance(node, yaml.MappingNode):
             inner = next(((key, value) for key, value in node.value if key.value == step), None)

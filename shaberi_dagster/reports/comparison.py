@@ -574,7 +574,9 @@ def _nothing_in_common(catalog: duckdb.DuckDBPyConnection, side_a: Side, side_b:
     alike = {judge.partition("+")[0] for judge in first - second} & {
         judge.partition("+")[0] for judge in second - first
     }
-    hint = f"; `shaberi link` measures whether scores of {listed(alike)} with other prompts compare" if alike else ""
+    hint = "; a judge of one that judges the other, too (run-evals --judge-model), would make them compare"
+    if alike:
+        hint = f"; `shaberi link` measures whether scores of {listed(alike)} with other prompts compare"
     return f"no question has a score of both by the same judge: {'; '.join(said)} (pipeline {pipeline}){hint}"
 
 

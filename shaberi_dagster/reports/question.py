@@ -109,7 +109,9 @@ def question_at(
     if found is None:
         for kind, name in {"benchmark": benchmark, "question set": question_set}.items():
             check_known(kind, [] if name is None else [name], known_names(catalog, kind))
-        raise ConfigurationError(f"the lake has no question {position} of {question_set or benchmark}")
+        first = find_question(catalog, benchmark=benchmark, question_set=question_set, position=1)
+        there = f", which has {first['n_questions']}" if first else ""
+        raise ConfigurationError(f"the lake has no question {position} of {question_set or benchmark}{there}")
     return found
 
 

@@ -5,7 +5,7 @@ What several of them can be told is declared once, with its option.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import Field
@@ -247,9 +247,12 @@ def moment(text: str) -> datetime:
         ConfigurationError: It names none.
     """
     try:
-        return datetime.fromisoformat(text).astimezone()
+        time = datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError):
         raise ConfigurationError(f"--as-of must be a time such as 2026-07-01T12:00, not {text!r}") from None
+    if time > datetime.now(UTC):
+        raise ConfigurationError(f"--as-of {text} is in the future")
+    return time
 
 
 def check_choice(option: str, value: str, values: Sequence[str]) -> None:

@@ -37,7 +37,7 @@ with lazily(__name__):  # NumPy, which scores of a single run need not wait for
 
 _COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale")
 _MOST_NAMES = 3
-_OF_OTHERS = 6
+_OF_OTHERS, _FEWEST_LINES = 6, 3
 _Cell = tuple[str, str, str | None, str | None]
 """Key of comparable scores: questions, judge, judge's prompt, settings of passes."""
 
@@ -222,9 +222,9 @@ def lines_at(place: int, top: int) -> int | None:
 
     Args:
         place: The first ranking is that of most models.
-        top: Of the first one, of others a sixth; 0: all.
+        top: Of the first one, of others a sixth, and at least three; 0: all.
     """
-    return (max(top // _OF_OTHERS, 1) if place else top) if top else None
+    return (min(top, max(top // _OF_OTHERS, _FEWEST_LINES)) if place else top) if top else None
 
 
 def with_ties(single: SingleScores, rankings: Sequence[Ranking], top: int = 0) -> list[Ranking]:

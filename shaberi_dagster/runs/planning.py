@@ -31,6 +31,7 @@ from shaberi_dagster.prompts.library import generation_prompt_hash, judges_alike
 from shaberi_dagster.runs.adoption import adopted_defaults, left_out, with_preset
 from shaberi_dagster.runs.questions import load_questions, load_source, sampled, stored_question_set
 from shaberi_dagster.runs.spec import (
+    NOBODY,
     SINGLE,
     BenchmarkSpec,
     ModelSettings,
@@ -87,12 +88,28 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
     check_model_name(request.model)
     check_run_tag(request.tag)
     stored = find_run(workspace.lake, request.model, request.tag)
+    _check_combined(request, stored)
     if stored and stored.is_partial:
         raise ConfigurationError(
             f"run {stored.run_id} has only what `shaberi decide` or `shaberi link` asked: give another --tag"
         )
     planner = _Planner(with_preset(request, stored), stored, workspace)
     return planner.widened_import(stored) if stored and stored.origin == "imported" else planner.spec(is_judged)
+
+
+def _check_combined(request: RunRequest, stored: RunSpec | None) -> None:
+    """Refuse what would do nothing beside what else is asked for.
+
+    Raises:
+        ConfigurationError: There is something.
+    """
+    if request.pass_options and not request.passes:
+        raise ConfigurationError("--pass-option is of passes: name them with --passes")
+    stored_samples = [one.samples for one in stored.benchmarks.values()] if stored else []
+    has_samples = request.samples or request.strategies or max(stored_samples, default=1) > 1
+    for name in ("sample_models", "consensus_model", "single"):
+        if getattr(request, name) and not has_samples:
+            raise ConfigurationError(f"--{name.replace('_', '-')} is of several samples: add --samples and --strategy")
 
 
 def named_judges(request: RunRequest, workspace: Workspace) -> list[str]:
@@ -335,6 +352,12 @@ class _Planner:
         known = {judge.name: _AskedJudge(judge.model, judge.prompt) for judge in stored}
         asked: dict[str, _AskedJudge] = {}
         for name in self._judges_named(benchmark):
+            if name.casefold() == NOBODY:
+                raise ConfigurationError(
+                    f"judge {name!r}: leave --judge-model out where rules grade; {NOBODY} is a word of quick-eval alone"
+                )
+            if "," in name:
+                raise ConfigurationError(f"judge {name!r}: name each judge by itself, --judge-model a --judge-model b")
             model, _, variant = name.rpartition("+")
             # A variant's name taken for a model's would be asked with the prompts as they are.
             variants = self.workspace.prompts.variants

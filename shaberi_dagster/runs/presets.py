@@ -10,6 +10,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import (
+    NOBODY,
     BaseUrl,
     ConsensusModel,
     JudgeKeyVariable,
@@ -27,7 +28,7 @@ with lazily(__name__):
     from shaberi_dagster.consensus import registry  # help needs none
 
 _DEFAULT_SIZE = 5
-_ALL, _NOBODY = "all", "none"
+_ALL = "all"
 
 Sample = Annotated[str, Field(description="Questions of each benchmark, or all"), Option("what", metavar="N")]
 
@@ -156,7 +157,7 @@ class CacheRequest(BaseModel):
                 )
             return _count("--ensemble", self.ensemble, 2, "2 or more samples, or models"), None
         models = [name for part in self.ensemble.split(",") if (name := part.strip())]
-        if not models:
+        if not models or any(model.isdecimal() for model in models):
             raise ConfigurationError("--ensemble must be 2 or more samples, or models")
         return self.samples or (len(models) if len(models) > 1 else _DEFAULT_SIZE), models
 
@@ -196,8 +197,8 @@ class QuickRequest(CacheRequest):
             self._settings | own,
             strategies=list(registry.DEFAULT_STRATEGIES if self.strategies == (_ALL,) else self.strategies),
             # As if the model graded, which it did without a word until 2026-11: tags stay what they were.
-            grader=named or (_NOBODY if self.model == DEFAULT_MODEL else self.model),
-            judge_models=None if named is None else [] if named == _NOBODY else [named],
+            grader=named or (NOBODY if self.model == DEFAULT_MODEL else self.model),
+            judge_models=None if named is None else [] if named == NOBODY else [named],
         )
 
 

@@ -8,6 +8,7 @@ import yaml
 from pydantic import ConfigDict, ValidationError, create_model
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.plugins.discovery import load_yaml
 from shaberi_dagster.runs.spec import CallOptions, ModelSettings, RunRequest, overridden
 from shaberi_dagster.util.names import did_you_mean, message_of
 
@@ -87,9 +88,10 @@ def request_schema() -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        asked = yaml.safe_load(path.read_text(encoding="utf-8"))
+        asked = load_yaml(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"not YAML: {' '.join(str(error).split())}") from error
+        said = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+        raise ConfigurationError(f"not YAML that can be read: {said}") from error
     if not isinstance(asked, dict):
         raise ConfigurationError("the whole file: it must name fields of a request, such as `model: gpt-5.1`")
     return asked

@@ -30,6 +30,7 @@ from shaberi_dagster.benchmarks.registry import (
 )
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.spec import JudgeSpec, Rounding, judge_defaults, judge_name, judge_names
+from shaberi_dagster.llm.keys import check_variable
 from shaberi_dagster.llm.limiter import LimitAlgorithm, LimiterSettings
 from shaberi_dagster.llm.parameters import NAMED, as_settings, sent
 from shaberi_dagster.llm.request import Endpoint
@@ -42,6 +43,8 @@ from shaberi_dagster.util.names import message_of
 
 _LEGACY_KIND = "legacy"
 """`kind` in the specs of imported runs before version 2 had them."""
+NOBODY = "none"
+"""The judge that stands for none."""
 SINGLE = "single"
 """The strategy of no consensus: one answer as it is."""
 TREE, CACHES = "legacy tree", "ensemble cache"
@@ -56,11 +59,15 @@ JudgeBaseUrl = Annotated[
 Limit = Annotated[int | None, Field(ge=1, description="Only the first N questions of each benchmark"), Option("what")]
 KeyVariable = Annotated[
     str | None,
+    AfterValidator(check_variable),
     Field(description="Environment variable with the key of the endpoint (default SHABERI_API_KEY)"),
     Option("advanced"),
 ]
 JudgeKeyVariable = Annotated[
-    str | None, Field(description="Environment variable with the key of the judges' endpoint"), Option("advanced")
+    str | None,
+    AfterValidator(check_variable),
+    Field(description="Environment variable with the key of the judges' endpoint"),
+    Option("advanced"),
 ]
 JudgeTemperature = Annotated[float | None, Field(ge=0, le=2, description="Of judges; default: 0"), Option("advanced")]
 JudgeMaxTokens = Annotated[

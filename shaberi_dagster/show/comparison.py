@@ -89,7 +89,7 @@ def _briefly(report: ComparisonReport) -> Iterator[Block]:
     yield _table(first.rows)
     yield Sentences(list(_withheld(first)))
     if others:
-        yield Heading("judge by judge", "over all benchmarks")
+        yield Heading("judge by judge", "over all benchmarks, each for itself")
         yield _table([{**section.rows[-1], "judge": section.judges[0]} for section in others], text("judge"))
 
 
@@ -194,12 +194,18 @@ def verdict(section: Section) -> str:
         return f"No verdict {where}: A - B is {signed(row['difference'])} over {questions}."
     if row["verdict"] == "too few":
         return f"Too few {where}: {questions} cannot show a difference."
-    if row["minimum_detectable_effect"] is None:
-        return f"No difference {where}: the scores of all {questions} are the same."
+    return _no_difference(row, where, questions)
+
+
+def _no_difference(row: Row, where: str, questions: str) -> str:
     if row["equal"]:
         return f"A and B are equal {where} within {row['margin']:g}, over {questions}."
-    missed = decimals(row["minimum_detectable_effect"])
-    return f"No difference shown {where}: a difference below {missed} could easily have been missed with {questions}."
+    if interval_of(row) is None:
+        return f"No difference {where}: the scores of all {questions} are the same."
+    if (least := row["minimum_detectable_effect"]) is None:
+        return f"No difference shown {where}: with {questions} nobody can tell what was missed."
+    missed = f"a difference below {decimals(least)} could easily have been missed"
+    return f"No difference shown {where}: {missed} with {questions}."
 
 
 def _where(row: Row) -> str:

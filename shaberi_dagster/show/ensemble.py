@@ -28,6 +28,7 @@ def ensemble_result(report: QuickReport, gate: GateReport | None = None) -> Resu
     ]
     said: list[Block] = [
         Heading(report.model, report.run_tag),
+        Sentences(list(_unread(report)), "warning"),
         Sentences(gains),
         Sentences([*making(report), *(f"{sentence}." for sentence in report.audits), *_contents(report)], "note"),
         *(_graded(report) if report.benchmarks else ()),
@@ -35,6 +36,16 @@ def ensemble_result(report: QuickReport, gate: GateReport | None = None) -> Resu
         *(of_gate.said if of_gate else ()),
     ]
     return Result(said, document=plain(report) | {"gate": of_gate.document if of_gate else None})
+
+
+def _unread(report: QuickReport) -> Iterator[str]:
+    results = report.overall.pooled.results
+    n_excluded = sum(result.n_excluded for result in results)
+    if n_excluded and not any(result.n_scored for result in results):
+        yield (
+            f"in none of {n_excluded:,} answers could be read what they answer, so that each counts as wrong: "
+            "inspect-output shows them, and --judge-model names a model that grades what rules cannot"
+        )
 
 
 # --- sentences -------------------------------------------------------------------------------------------------------

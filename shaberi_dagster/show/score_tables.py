@@ -23,6 +23,7 @@ from shaberi_dagster.reports.report import (
     Column,
     Heading,
     Row,
+    Sentences,
     Table,
     known,
     number,
@@ -181,8 +182,13 @@ def margin(row: Row) -> str:
     return f"±{decimals(row['margin_of_error'])}" if shown else NOTHING
 
 
-def judge_blocks(report: ScoreReport) -> Iterator[Block]:
-    """Show means over judges, and the agreement of judges."""
+def judge_blocks(report: ScoreReport, top: int = 0) -> Iterator[Block]:
+    """Show means over judges, and the agreement of judges.
+
+    Args:
+        report: The scores.
+        top: Lines of a table; 0: all.
+    """
     order = benchmark_order()
     place = {row.question_set: order(row.benchmark) for row in report.rows}
     groups = grouped(report.judge_means, lambda mean: mean["asked"])
@@ -202,7 +208,10 @@ def judge_blocks(report: ScoreReport) -> Iterator[Block]:
             number("failed", "n_failed", form="{}", spare=True),
             number("excluded", "n_excluded", form="{}", spare=True),
         ]
-        yield table_of([mean for mean in means if mean["benchmark"] == OVERALL], columns)
+        lines = [mean for mean in means if mean["benchmark"] == OVERALL]
+        yield table_of(lines[: top or None], columns)
+        if top and len(lines) > top:
+            yield Sentences([f"{len(lines) - top} more (--top 0)"], "note")
     if report.judge_pairs:
         yield Heading(_PAIRS_TITLE)
         yield _PAIRS.of(report.judge_pairs)

@@ -51,7 +51,7 @@ class ScoreDocument(Document):
             elif report.strategies:
                 yield Sentences(["What strategies add to the samples of their runs: --by run, or one --tag."], "note")
         if view.by == "judge" or (view.by == "run" and report.judge_means):
-            yield from judge_blocks(report)
+            yield from judge_blocks(report, view.top or 0)
         yield from self._notes()
         if report.tokens:
             line = Sentences([cost_line(report.tokens)], "note")

@@ -61,7 +61,8 @@ def standing_blocks(report: ScoreReport, *, by: str, width: int | None, top: int
     if any(line.tie for ranking in report.rankings for line in ranking.standings):
         yield Sentences([_DIFFERENCES], "note")
     if report.not_ranked:
-        yield Heading("Not ranked", "others have more: --model, --judge or --question-set compare over what is common")
+        why = "others have more: --model, --judge or --question-set compare over what is common"
+        yield Heading("Not ranked", why if report.rankings else "")
         yield Sentences(list(_not_ranked(report.not_ranked)), "note")
 
 

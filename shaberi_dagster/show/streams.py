@@ -4,7 +4,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from typing import Any, TextIO, cast
 
 
@@ -54,8 +54,13 @@ def outliving_readers() -> Iterator[None]:
             except (AttributeError, io.UnsupportedOperation):
                 continue  # closed by who started us, or no file
             stack.enter_context(redirect(own))
-            stack.callback(own.flush)
+            stack.callback(_flush, own)
         yield
+
+
+def _flush(stream: TextIO) -> None:
+    with suppress(OSError):  # that the disk is full was told
+        stream.flush()
 
 
 @contextmanager

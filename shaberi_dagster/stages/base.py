@@ -464,7 +464,14 @@ class JournaledCalls(Generic[ItemT]):
         refused_before = budget.refused
         with workspace.claims(self._journal) as claims:
             session = CallSession(
-                self._engine, self._journal, stage.name, paid.find, budget, claims=claims, news=paid.news
+                self._engine,
+                self._journal,
+                stage.name,
+                paid.find,
+                budget,
+                claims=claims,
+                news=paid.news,
+                tell=reporter.note,
             )
             self._stopping = session.stopping
             await self._check(stage.possible_endpoints(survey.pending))

@@ -7,6 +7,8 @@ from typing import Any
 from shaberi_dagster.errors import ConfigurationError
 
 _MOST_SHOWN = 10
+_MOST_OF_A_KIND = 40
+_PYDANTICS = "Input should be"
 
 
 def check_known(what: str, given: Iterable[str], known: Collection[str], where: str = "") -> None:
@@ -23,13 +25,19 @@ def check_known(what: str, given: Iterable[str], known: Collection[str], where: 
     """
     for name in given:
         if name not in known:
+            model, apart, tag = name.partition("@@")
+            if what == "model" and apart and model in known:
+                raise ConfigurationError(f"no model {name!r}: name model and tag apart, as --model {model} --tag {tag}")
             option = f"{where}: " if where else ""
             raise ConfigurationError(f"{option}no {what} {name!r}; {did_you_mean(name, known, 'the lake has')}")
 
 
 def message_of(problem: Mapping[str, Any]) -> str:
     """Return what is wrong with a field, of one of pydantic's errors."""
-    return str(problem["msg"]).removeprefix("Value error, ")
+    text = str(problem["msg"]).removeprefix("Value error, ")
+    if text.startswith(_PYDANTICS) and isinstance(given := problem["input"], int | float | str):
+        return f"must be{text.removeprefix(_PYDANTICS).partition(', unable')[0]}, not {given!r}"
+    return text
 
 
 def did_you_mean(name: str, known: Collection[str], there: str = "known:") -> str:
@@ -46,7 +54,7 @@ def did_you_mean(name: str, known: Collection[str], there: str = "known:") -> st
     if alike:
         return f"did you mean {_listed([by_plain[candidate] for candidate in alike], 'or')}?"
     if there.endswith(":"):
-        return f"{there} {', '.join(known) or 'none'}"
+        return f"{there} {_listed([*known], 'and') if len(known) > _MOST_OF_A_KIND else ', '.join(known) or 'none'}"
     return f"{there} {_listed(sorted(known), 'and') if known else 'none'}"
 
 

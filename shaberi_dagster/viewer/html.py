@@ -21,7 +21,7 @@ from shaberi_dagster.reports.comparison import ComparisonReport, Side, read_runs
 from shaberi_dagster.reports.ensemble import QuickReport
 from shaberi_dagster.reports.figures import megabytes
 from shaberi_dagster.reports.gate import GateReport
-from shaberi_dagster.reports.question_grid import MOST_SIDES
+from shaberi_dagster.reports.question_grid import MOST_SIDES, read_sides
 from shaberi_dagster.reports.report import Table
 from shaberi_dagster.show.ensemble import ensemble_result
 from shaberi_dagster.util.permissions import user_umask
@@ -63,6 +63,8 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
     Raises:
         ConfigurationError: There is no such model; one cannot be compared, and more than five are not side by side.
     """
+    if request.models:
+        read_sides(source.catalog, request.models[:MOST_SIDES])
     if len(request.models) == 1 or len(request.models) > MOST_SIDES:
         raise ConfigurationError(f"name two to {MOST_SIDES} models to compare, or none for the best two")
     common = [("judge", judge) for judge in request.judges] + [("passes", request.pipeline)]

@@ -13,7 +13,7 @@ from tests.mock_endpoint import running_mock
 
 LINES_AT_THE_BEGINNING = 34_453
 """Lines of code of the package when it was last asked to shrink."""
-MOST_LINES = 40_850
+MOST_LINES = 41_050
 """Lines of code that the package may have; who needs more raises it, with the reason.
 
 34,155 when the house had been moved. Since then: parameters and providers (470), endpoints by name and their check (250),
@@ -23,7 +23,8 @@ imported and new scores (1,000); importers, endpoints' checks, judges asked seve
 rules that read commitments, not weighted sentences (250); lists that are read question by question (200). Then: audits
 of the verdicts of rules (570), less what was taken away (400); packages that are filled later, blank databases, reads
 that are asked again, and printed scores that are kept (160). Then: mistakes of two trials that end in one line (80),
-comparisons and questions that fit a terminal (80), and room for the next report.
+comparisons and questions that fit a terminal (80). Then: mistakes of a third trial (180), runs that are found on a
+terminal (40), and room for the next report.
 """
 _not_yet = pytest.mark.xfail(reason="not met yet", raises=AssertionError, strict=True)
 _ROOT_MODULES = {"__init__", "api", "settings", "errors", "definitions"}

@@ -167,9 +167,9 @@ def test_a_file_may_leave_the_model_to_an_option(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"model": "m", "limit": 0}, r"request\.yaml: limit: Input should be greater than or equal to 1"),
+        ({"model": "m", "limit": 0}, r"request\.yaml: limit: must be greater than or equal to 1"),
         ({"model": "m", "loud": True}, r"request\.yaml: no field loud; known: model, tag"),
-        ({"model": "m", "benchmarks": "elyza"}, r"request\.yaml: benchmarks: Input should be a valid list"),
+        ({"model": "m", "benchmarks": "elyza"}, r"request\.yaml: benchmarks: must be a valid list"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said_with_its_name_and_field(

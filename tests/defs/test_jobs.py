@@ -198,7 +198,7 @@ def test_the_launchpad_of_a_new_run_opens_with_an_example_that_can_be_launched()
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"temperature": 3}, "temperature: Input should be less than or equal to 2"),
+        ({"temperature": 3}, "temperature: must be less than or equal to 2"),
         ({"tag": "no spaces"}, "run tag 'no spaces' must be 1 to 100 characters"),
         ({"judge_models": ["nobody"]}, "no known endpoint serves model 'nobody'"),
     ],

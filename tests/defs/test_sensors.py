@@ -99,17 +99,17 @@ def test_two_files_are_two_requests_in_order_of_their_names(put, tick) -> None:
     ("content", "reason"),
     [
         ({"tag": "no-model"}, "model: Field required"),
-        (_GOOD | {"limit": 0}, "limit: Input should be greater than or equal to 1"),
+        (_GOOD | {"limit": 0}, "limit: must be greater than or equal to 1"),
         (_GOOD | {"temprature": 0.5}, "no field temprature; did you mean temperature"),
-        (_GOOD | {"benchmarks": ["elyza", 7]}, "benchmarks.1: Input should be a valid string"),
+        (_GOOD | {"benchmarks": ["elyza", 7]}, "benchmarks.1: must be a valid string, not 7"),
         (_GOOD | {"benchmarks": ["ghost"]}, "ghost"),
         (_GOOD | {"tag": "../../escape"}, "../../escape"),
         (_GOOD | {"questions": "no-such-folder"}, "no-such-folder"),
         (b"", "the whole file: "),
         (b"- just\n- a list\n", "the whole file: "),
-        (b"model: [unclosed", "not YAML: "),
-        (b"model: \xff\xfe", "not YAML: "),
-        (b"model: !!python/object/apply:os.getcwd []", "not YAML: "),
+        (b"model: [unclosed", "not YAML that can be read: "),
+        (b"model: \xff\xfe", "not YAML that can be read: "),
+        (b"model: !!python/object/apply:os.getcwd []", "not YAML that can be read: "),
     ],
 )
 def test_a_malformed_file_is_logged_with_its_name_and_field_and_stops_no_other(

@@ -252,7 +252,7 @@ def test_the_real_questions_are_answered_and_judged_by_two_judges_and_never_paid
         (["--reprocess"], "run org__model@@default has no answers to reprocess; the lake has no run of that model"),
         (["--runs", "0"], "'--runs'"),
         (["--nonsense"], "--nonsense"),
-        (["--api-key-variable", "NO_SUCH_KEY"], "set NO_SUCH_KEY to the API key for http://127.0.0.1"),
+        (["--api-key-variable", "NO_SUCH_KEY"], "set NO_SUCH_KEY to the API key"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

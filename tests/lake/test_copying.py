@@ -51,7 +51,7 @@ def test_nothing_is_copied_from_nowhere_or_over_another_lake(lake: Lake, bucket:
         with pytest.raises(ConfigurationError, match="has a lake already"):
             copy_lake(str(lake.folder), place)
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigurationError, match="file is no folder"):
+    with pytest.raises(ConfigurationError, match="file is no empty folder"):
         copy_lake(str(lake.folder), str(tmp_path / "file"))
     assert counted(machine(bucket, tmp_path / "there")) == 3
 

@@ -110,7 +110,7 @@ def test_a_reader_that_is_missing_is_named(folder, reader, why):
     ("text", "why"),
     [
         (TRIVIA + "colour: red\n", r"trivia.yaml:6: colour: Unexpected"),
-        (TRIVIA.replace("10", "ten"), r"trivia.yaml:5: scale_maximum: Input should be a valid integer"),
+        (TRIVIA.replace("10", "ten"), r"trivia.yaml:5: scale_maximum: must be a valid integer"),
         (TRIVIA + "hub: {repository: a/b}\n", r"trivia.yaml:6: hub.split: Field required"),
         (TRIVIA + "columns:\n  question: [ask]\n  answer: [a]\n", r"trivia.yaml:8: columns.answer"),
         (TRIVIA + "title: [\n", r"trivia.yaml:7: is not valid YAML"),

@@ -101,7 +101,7 @@ def test_the_command_writes_the_file_and_says_what_it_cannot(warehouse, tmp_path
     assert "Judge judge-b" in target.read_text(encoding="utf-8")
     with pytest.raises(ConfigurationError, match="two to 5 models"):
         written(warehouse, models=["best"])
-    with pytest.raises(ConfigurationError, match="deep cannot be written: Is a directory"):
+    with pytest.raises(ConfigurationError, match="deep is a folder: name a file"):
         CliRunner().invoke(app, [*arguments[:2], str(target.parent), *arguments[3:]], catch_exceptions=False)
     with pytest.raises(ConfigurationError, match="--html"):
         CliRunner().invoke(app, ["report"], catch_exceptions=False)

@@ -253,8 +253,9 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
         read = [file for file in self._listing.found if file.reason is None]
         of_trees = {file.source for file in read}
         if without := [str(root) for name, root in self._request.trees.items() if name not in of_trees]:
+            of_models = f" of {self._request.models}" if self._request.models != "*" else ""
             raise ConfigurationError(
-                f"no legacy files in {', '.join(without)}: a tree has "
+                f"no legacy files{of_models} in {', '.join(without)}: a tree has "
                 "model_answers/DATASET/MODEL.json and judgements/judge_NAME/DATASET/MODEL.json"
             )
         self._to_read = self._listing.to_read()
