@@ -17,7 +17,7 @@ from shaberi_dagster.reports.linked import UsedLink, find_links
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, reported_scales
 from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.requests import OVER, POLICIES, ComparisonRequest, check_choice
+from shaberi_dagster.reports.requests import BASELINE, OVER, POLICIES, ComparisonRequest, check_choice
 from shaberi_dagster.reports.score_settings import (
     QUESTIONS,
     changed_questions,
@@ -170,7 +170,7 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
         sections = tuple(_across(links, section) for section in _sections(scores, request, scales) if section.is_of_one)
     if not sections:
         check_passes(request.pipeline)
-        raise ConfigurationError(_nothing_in_common(catalog, a, b, request.pipeline))
+        raise ConfigurationError(_nothing_in_common(catalog, (a, b), request))
     names = set(scores["benchmark_name"].to_list())
     judges = {judge for section in sections for judge in section.judges} - {link.judge for link in links}
     of_rules = pl.col("judge").str.starts_with(RULE)
@@ -564,20 +564,28 @@ def _shared_replies(
     }
 
 
-def _nothing_in_common(catalog: duckdb.DuckDBPyConnection, side_a: Side, side_b: Side, pipeline: str) -> str:
-    cells = _cells(catalog, side_a, side_b, pipeline)
-    said = []
-    for side, is_a in ((side_a, True), (side_b, False)):
-        had = {f"{row['question_set']} by {row['judge']}" for row in cells if row["is_a"] is is_a}
-        said.append(f"{side.name} has {listed(had) or 'no scores'}")
-    first, second = ({row["judge"] for row in cells if row["is_a"] is is_a} for is_a in (True, False))
-    alike = {judge.partition("+")[0] for judge in first - second} & {
-        judge.partition("+")[0] for judge in second - first
-    }
-    hint = "; a judge of one that judges the other, too (run-evals --judge-model), would make them compare"
-    if alike:
-        hint = f"; `shaberi link` measures whether scores of {listed(alike)} with other prompts compare"
-    return f"no question has a score of both by the same judge: {'; '.join(said)} (pipeline {pipeline}){hint}"
+def _nothing_in_common(catalog: duckdb.DuckDBPyConnection, sides: Sequence[Side], request: ComparisonRequest) -> str:
+    first, second = sides
+    cells = _cells(catalog, first, second, request.pipeline)
+    said, judges = [], []
+    for side in sides:
+        own = [row for row in cells if row["is_a"] is (side is first)]
+        judges.append({row["judge"] for row in own})
+        if not own:
+            passes = request.pipeline
+            makes = f": `shaberi reprocess --passes {passes}` makes them" if passes != BASELINE else ""
+            return f"{side.name} ({side.model}) has no scores under the passes {passes}{makes}"
+        asked = {row["question_set"] for row in own}
+        said.append(f"{side.name} has {listed(sorted(asked))} by {listed(sorted(judges[-1]))}")
+    of_a, of_b = judges
+    alike, other = ({judge.partition("+")[0] for judge in own} for own in (of_a - of_b, of_b - of_a))
+    if both := alike & other:
+        hint = f"`shaberi link` measures whether scores of {listed(sorted(both))} with other prompts compare"
+    elif of_a & of_b:
+        hint = "their questions differ" if request.benchmarks == "all" else f"not both have {request.benchmarks}"
+    else:
+        hint = "a judge of one that judges the other, too (run-evals --judge-model), would make them compare"
+    return f"no question has a score of both by the same judge: {'; '.join(said)}; {hint}"
 
 
 def _cells(catalog: duckdb.DuckDBPyConnection, side_a: Side, side_b: Side, pipeline: str) -> list[dict[str, Any]]:

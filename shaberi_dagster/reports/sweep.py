@@ -60,7 +60,7 @@ class SweepReport:
 
 
 def read_sweep(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> SweepReport:
-    """Read the scores of some runs, and what their answers cost.
+    """Read the scores of some runs, and what their answers cost; where none are named, where a model has several.
 
     Raises:
         ConfigurationError: Nothing is selected.
@@ -72,7 +72,12 @@ def read_sweep(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) ->
         key: _cost([row for row in report.tokens if (row["model"], row["run_tag"]) == key], amounts.get(run_id, {}))
         for key, run_id in run_ids.items()
     }
-    return SweepReport(report.rankings, costs)
+    rankings = report.rankings
+    if not (selection.models or selection.tags or selection.sources):
+        rankings = [
+            ranking for ranking in rankings if len({line.model for line in ranking.standings}) < len(ranking.ranks)
+        ]
+    return SweepReport(rankings, costs)
 
 
 def _cost(calls: Sequence[Row], answers: Row) -> SettingCost:
@@ -89,7 +94,9 @@ def _cost(calls: Sequence[Row], answers: Row) -> SettingCost:
 def sweep_result(sweep: SweepReport) -> Result:
     """Show each setting with its score, its difference from the best and its cost; a sentence names the cheapest."""
     tables = [_table(sweep, ranking) for ranking in sweep.rankings]
-    said = [_verdict(sweep, ranking) for ranking in sweep.rankings]
+    said = [*dict.fromkeys(_verdict(sweep, ranking) for ranking in sweep.rankings)]
+    if not said:
+        said = ["No model has several runs that compare: run-evals --sweep NAME=VALUE,VALUE makes some."]
     document = {
         "rankings": [
             {

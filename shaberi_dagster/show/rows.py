@@ -21,7 +21,9 @@ with lazily(__name__):  # only for Parquet files
     import pyarrow as pa
     from pyarrow import parquet as pq
 
-_NARROWEST_TEXT = 8
+_NARROWEST_TEXT, _NARROWEST_NAME = 8, 20
+_NAMES = {"model", "run_id"}
+"""Columns that say whose the others are: these go first where there is no room for all."""
 _AT_ONCE = 10_000
 
 
@@ -146,6 +148,8 @@ def _column(name: str, values: Sequence[Any]) -> Column:
     known = [value for value in values if value is not None]
     if known and all(isinstance(value, int | float | Decimal) and not isinstance(value, bool) for value in known):
         return Column(name, cells=list(map(_cell, values)))
+    if name in _NAMES:
+        return Column(name, cells=list(map(_cell, values)), left=True, cuts="middle", narrowest=_NARROWEST_NAME)
     return Column(name, cells=list(map(_cell, values)), left=True, cuts="end", narrowest=_NARROWEST_TEXT)
 
 
