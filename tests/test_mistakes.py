@@ -143,6 +143,17 @@ def test_a_server_that_has_only_failed_so_far_is_named_at_once(tmp_path: Path) -
     assert failed.err.count(f"{mock.base_url} has not answered yet, and is asked again: HTTP 500") == 1
 
 
+def test_results_that_cannot_be_written_are_known_before_anything_is_asked(tmp_path: Path) -> None:
+    (in_the_way := tmp_path / "results").write_text("", encoding="utf-8")
+    environment = {"SHABERI_WAREHOUSE": tmp_path / "lake", "SHABERI_RESULTS": in_the_way}
+    with running_mock() as mock:
+        asked = ["--model", "m", "--base-url", mock.base_url, "--benchmark", "gsm8k"]
+        refused = run("run-evals", *asked, environment=environment)
+        assert mock.stats()["requests"] == 0
+
+    assert refused.complaint == f"results cannot be written to {in_the_way}: name another folder as SHABERI_RESULTS"
+
+
 def test_output_on_a_full_disk_is_one_line(tmp_path: Path) -> None:
     jobs = tmp_path / "jobs.json"
     jobs.write_text("[1]", encoding="utf-8")

@@ -77,6 +77,10 @@ class ExportOptions(CommandOptions):
 
 def export(selection: RunSelection, how: ExportOptions) -> int:
     """Write runs as files that other tools read."""
+    if how.compact and how.output_format != RESULTS:
+        raise ConfigurationError(f"--compact is of --format {RESULTS}")
+    if (how.benchmarks or how.config) and how.output_format != REQUESTS:
+        raise ConfigurationError(f"--benchmark and --config are of --format {REQUESTS}")
     with user_umask() if how.output else nullcontext():
         if how.output_format == REQUESTS:
             return export_requests(selection, how)

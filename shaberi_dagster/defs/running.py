@@ -1,5 +1,6 @@
 """Requests evaluated in this process, as commands and `evaluate()` do it: plan, check, materialize."""
 
+import os
 import sys
 import uuid
 from collections import Counter
@@ -103,6 +104,10 @@ class Evaluation:
         named = {name for one in requests for name in (one.api_key_variable, one.judge_api_key_variable) if name}
         if unset := sorted(name for name in named if not self.workspace.environment.get(name)):
             raise ConfigurationError(f"set {unset[0]} to the API key, or leave --api-key-variable out")
+        results = self.workspace.settings.results
+        place = next(folder for folder in (results, *results.parents) if folder.exists())
+        if not place.is_dir() or not os.access(place, os.W_OK):
+            raise ConfigurationError(f"results cannot be written to {results}: name another folder as SHABERI_RESULTS")
         if rejudge or reprocess:
             self._check_stored(requests, "rejudge" if rejudge else "reprocess")
         self._judges_asked = named_judges(requests[0], self.workspace)

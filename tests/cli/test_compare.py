@@ -465,7 +465,7 @@ REFUSED = [
     ("m", {"tag": "z"}, "no scored run with tag 'z'"),
     ("n", {}, "A and B are the same"),
     ("m@@t", {"judges": ["nobody"]}, "--judge: no judge 'nobody'; the lake has a"),
-    ("m@@t", {"pipeline": "repetition"}, "^A \(m\) has no scores under the passes repetition: `shaberi reprocess"),
+    ("m@@t", {"pipeline": "repetition"}, r"^A \(m\) has no scores under the passes repetition: `shaberi reprocess"),
     ("m@@t", {"pipeline": "lang_mixin"}, "unknown pass 'lang_mixin'; did you mean lang_mixing"),
     ("m@@t", {"null_policy": "kind"}, "--null-policy must be one of"),
     ("m@@t", {"output_format": "xml"}, "--format must be one of"),
