@@ -63,7 +63,7 @@ def test_the_leaderboard_ranks_and_says_what_the_best_differs_from(site):
         ("1", "second", "7.40", "no difference shown"),
         ("3", "hostile", "3.27", "below"),
     ]
-    assert re.search(r"below\s+<span[^>]*>-5\.\d\d \(-[\d.]+ to -[\d.]+\) over 5, p", page.text)
+    assert re.search(r'below\s+<span[^>]*title="over 5 questions, p [^"]+">-5\.\d\d \(-[\d.]+ to -[\d.]+\)<', page.text)
     assert [cells[8] for cells in rows_of_table(page)] == ["10/10", "10/10", "9/10  1 out of scale"]
     assert "Mean of 2 judges" in page.text
     assert 'aria-label="8.70, 95 % interval 4.73–9.80"' in page.text
