@@ -38,7 +38,7 @@ pytestmark = pytest.mark.e2e
         (["--model", "m", "--reasoning-efort", "low"], "No such option"),
         (["--model", "m", "--config", "nothing.yaml"], "nothing.yaml"),
         (["--model", "m", "--api-key-variable", "sk-proj-AbCdEf01"], "give the name of the environment variable"),
-        (["--model", "m", "--judge-api-key-variable", "a1b2c3d4e5f6g7h8i9j0k1l2"], "the key, which is not shown here"),
+        (["--model", "m", "--judge-api-key-variable", "a1b2c3_d4e5f6g7h8i9j0k1l2"], "the key, which is not shown here"),
         (["--model", "m", "--api-key-variable", "NOT_SET"], "set NOT_SET to the API key"),
         (["--model", "m", "--pass-option", "repetition.x=1"], "--pass-option is of passes: name them with --passes"),
         (["--model", "m", "--param", "temprature=1"], "--param temprature: did you mean temperature?"),
@@ -102,7 +102,8 @@ def test_google_stands_before_geminis_models_as_well() -> None:
         ("model: m\nparameters: 3\n", "parameters"),
         ("model: m\nreasoning_effort: hihg\n", "reasoning_effort: did you mean high?"),
         ("model: [\n", "not YAML"),
-        ("model: m\nlimit: 3\nmodel: n\n", "model is there twice at line 3"),
+        ("model: m\nlimit: 3\nmodel: n\n", "model is there twice at line 1"),
+        ("? [a]\n: 1\nmodel: m\n", "not YAML that can be read"),
         ("- model\n", "it must name fields of a request"),
     ],
 )

@@ -6,6 +6,7 @@ no launchpad, no run spec. What a person names travels in this process alone, ne
 forged.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ KEY_HOSTS = "SHABERI_KEY_HOSTS"
 _FORM = 'VARIABLE=host[:port],host2;VARIABLE2=host, such as "OPENAI_API_KEY=proxy.example,localhost:8000"'
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The name of an environment variable."""
-_KEY = re.compile(r"(?=.*[a-z])(?=.*\d)[^_]{20,}|.*[^A-Za-z0-9_].*", re.DOTALL)
+_KEY = re.compile(r"(?=.*[a-z])(?=.*\d).{20,}|.*[^A-Za-z0-9_].*", re.DOTALL)
 _HOST = r"(?P<host>\[[0-9A-Fa-f:.]+\]|[\w.-]+)(?::(?P<port>[0-9]{1,5}))?"
 # ASCII without user, escapes or backslash: nothing that the HTTP client could read as another host.
 _URL = re.compile(rf"(?P<scheme>https?)://{_HOST}(?:/[^\s\\]*)?", re.ASCII | re.IGNORECASE)
@@ -29,9 +30,9 @@ def check_variable(variable: str | None) -> str | None:
     """Return the name of a key's variable as it is.
 
     Raises:
-        ValueError: It is none; it looks like the key itself and is not repeated.
+        ValueError: It is not set, and looks like the key itself, which is not repeated.
     """
-    if variable and _KEY.fullmatch(variable):
+    if variable and variable not in os.environ and _KEY.fullmatch(variable):
         raise ValueError(
             "give the name of the environment variable that holds the key, not the key, which is not shown here"
         )

@@ -43,11 +43,11 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         """Make the mapping of a node."""
-        marks = {key.value: key.start_mark for key, _ in node.value}
-        if len(marks) < len(node.value):
-            keys = [key.value for key, _ in node.value]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise yaml.constructor.ConstructorError(None, None, f"{twice} is there twice", marks[twice])
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        names = [key.value for key in keys]
+        if len(set(names)) < len(names):
+            twice = next(key for key in keys if names.count(key.value) > 1)
+            raise yaml.constructor.ConstructorError(None, None, f"{twice.value} is there twice", twice.start_mark)
         return super().construct_mapping(node, deep)
 
 

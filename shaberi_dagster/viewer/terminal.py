@@ -45,6 +45,7 @@ class _ListScreen(Screen[None]):
 
     Attributes:
         HINT: What stands in the empty field.
+        written: What stands in it when one writes.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -130,7 +131,7 @@ class RunsScreen(_ListScreen):
             self._shown.sort(key=lambda index: -(self._runs[index]["score"] or 0.0))
         how = [f"{len(self._shown):,} of {len(self._runs):,}"] if words else []
         how += ["by score, each by its own judges"] if self._by_score else []
-        self.say("runs: enter opens one, space marks up to four for side by side", " · ".join(how))
+        self.say("runs: enter opens one, space marks up to four for side by side", *([" · ".join(how)] if how else []))
         self._add_runs(self._shown[:PAGE])
         self.call_after_refresh(self._add_runs, self._shown[PAGE:])
 
