@@ -29,6 +29,7 @@ _SOON_SECONDS = 0.01
 _SUCCESSORS = {
     **dict.fromkeys(("run-evals", "quick-eval", "view-scores", "inspect-output"), "it is a command of its own"),
     "scores": "`view-scores` shows scores",
+    "search": "`shaberi view` searches with /, and `inspect-output --filter WORDS` on the terminal",
     "--question-timeout": "--call-deadline SECONDS bounds each call",
     "--no-cache": "--fresh uses no reply that another run has paid for",
     "--no-parallel": "--concurrency 1 makes one call at a time",

@@ -77,12 +77,20 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
     addresses = [PageAddress("/", (*leaderboard.items, ("page", str(page)))) for page in others]
     addresses += [PageAddress("/questions", chosen), PageAddress("/compare", chosen)] if models else []
     pages = {leaderboard: first} | {address: PAGES[address.path](source, address) for address in addresses}
+    pages |= _losses(source, chosen) if models else {}
     if request.tags:
         sweep = PageAddress("/sweep", of_runs)
         page = all_pages()[sweep.path](source, sweep)
         if any(isinstance(block, Table) and block.plot for block in page.values["blocks"]):
             pages[sweep] = page
     return Contents(pages, request.n_questions, tags=request.tags, sources=request.sources)
+
+
+def _losses(source: Source, chosen: Sequence[tuple[str, str]]) -> dict[PageAddress, Shown]:
+    """The page of the questions where the first model loses, if there are some."""
+    address = PageAddress("/questions", (*chosen, ("flag", "loses")))
+    page = PAGES[address.path](source, address)
+    return {address: page} if page.values["grid"].rows else {}
 
 
 def about_comparison(source: Source, report: ComparisonReport) -> Contents:
@@ -99,6 +107,7 @@ def about_comparison(source: Source, report: ComparisonReport) -> Contents:
     chosen = (("m", a), ("m", b), *how, ("passes", asked.pipeline))
     grid = PageAddress("/questions", chosen)
     pages = {PageAddress("/compare", chosen): comparison_page({(a, b): report}), grid: PAGES[grid.path](source, grid)}
+    pages |= _losses(source, chosen)
     return Contents(pages, N_QUESTIONS, run_ids=[run_id for side in sides for run_id in side.run_ids])
 
 

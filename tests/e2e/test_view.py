@@ -19,6 +19,7 @@ from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports import leaderboard
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.html import about_lake, write_html
 from shaberi_dagster.viewer.requests import FileRequest
@@ -164,6 +165,47 @@ def test_keys_walk_through_rows_questions_and_ways_to_look(browser, site):
     page.keyboard.type("jr?")  # in a field, keys are letters
     expect(page.get_by_role("searchbox")).to_have_value("jr?")
     assert page.wrongs == []
+
+
+def test_keys_tick_what_is_chosen_and_filter_and_u_goes_back_where_no_list_is(browser, site):
+    page = opened(browser, site.url)
+    first = page.locator("table.ranking input[name=m]").first
+    expect(first).to_be_checked()
+    press(page, "1")
+    expect(first).not_to_be_checked()
+    press(page, "1")
+    expect(first).to_be_checked()
+    press(page, "o")
+    expect(page.get_by_role("heading", name="Questions of best · second")).to_be_visible()
+    press(page, "l")
+    expect(page).to_have_url(re.compile("flag=loses"))
+    press(page, "l")
+    expect(page).not_to_have_url(re.compile("flag=loses"))
+    press(page, "c")
+    expect(page).to_have_url(re.compile("/compare"))
+    press(page, "u")
+    expect(page).to_have_url(re.compile("/questions"))
+
+
+def test_chosen_models_stay_so_on_other_pages_and_in_the_address(browser, site, monkeypatch):
+    monkeypatch.setattr(leaderboard, "LINES", 2)
+    page = opened(browser, site.url + "/?policy=legacy&text=e")  # an address of which no page is kept
+    models = [one.get_attribute("value") for one in page.locator("table.ranking input[name=m]").all()]
+    press(page, "2")
+    expect(page.locator("[data-chosen]").first).to_have_text(f"1 chosen: {models[0]}")
+    press(page, "n")
+    expect(page.locator("h1")).to_have_text("Leaderboard, page 2")
+    expect(page.locator("table.ranking input[name=m]:checked")).to_have_count(0)
+    press(page, "1")
+    expect(page.locator("[data-chosen]").first).to_contain_text(f"2 chosen: {models[0]} · ")
+    press(page, "p")
+    expect(page.locator("table.ranking input[name=m]:checked")).to_have_count(1)
+    expect(page.locator("[data-chosen]").first).to_contain_text("2 chosen: ")
+    address = page.url
+    press(page, "c")
+    expect(page).to_have_url(re.compile(r"/compare\?.*m=.*&m="))
+    page.goto(address)
+    expect(page.locator("[data-chosen]").first).to_contain_text("2 chosen: ")
 
 
 def test_a_key_that_is_held_asks_for_its_page_once(browser, site):
@@ -467,7 +509,7 @@ def test_the_file_is_drawn_without_a_server_and_asks_nobody_for_anything(browser
     page.keyboard.press("u")
     expect(page.locator("section:target h1")).to_have_text("Questions of best · hostile")
     page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-    page.get_by_role("button", name="keys: ?").click()
+    page.get_by_role("contentinfo").get_by_role("button", name="keys: ?").click()
     expect(page.get_by_role("dialog")).to_contain_text("next question")
     expect(page.get_by_role("dialog")).not_to_contain_text("take A away")  # which the file cannot do
     page.keyboard.press("Escape")

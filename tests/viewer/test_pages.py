@@ -236,7 +236,7 @@ def test_questions_are_sorted_by_the_difference_and_have_the_numbers_of_compare(
 
     rows = rows_of_table(page)
     assert [row[5] for row in rows] == sorted((row[5] for row in rows), key=float, reverse=True)
-    assert rows[0][3:6] == ["8.50", "3.50", "5.00"]
+    assert rows[0][3:6] == ["8.50", "3.50", "+5.00"]
     with open_catalog(warehouse) as catalog:
         grid = read_question_grid(catalog, GridRequest(["best", "second"]))
         (section, *_) = read_comparison(catalog, ComparisonRequest("best", "second")).sections

@@ -123,6 +123,7 @@ def leaderboard(source: Source, address: PageAddress) -> Shown:
             "report": board.report,
             "policies": POLICIES,
             "remarks_on": remarks_on,
+            "names_of": lambda lines: {f"{line.model}@@{line.tag}" for line in lines},
             "choices": {
                 name: [row["name"] for row in rows]
                 for name, rows in grouped(fetch(source.catalog, "leaderboard_choices"), lambda row: row["kind"])
@@ -135,9 +136,10 @@ def questions(source: Source, address: PageAddress) -> Shown:
     """Show the questions on which some models differ."""
     grid = read_question_grid(source.catalog, _grid_request(address))
     page, n_pages, shown = _paged(grid.rows, address)
+    flags = [_FLAGS[flag][1] for flag in grid.request.flags]
     return Shown(
         "questions.html",
-        "Questions of " + " · ".join(side.model for side in grid.sides),
+        ", ".join(["Questions of " + " · ".join(side.model for side in grid.sides), *flags]),
         {
             "grid": grid,
             "shown": shown,

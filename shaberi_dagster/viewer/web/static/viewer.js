@@ -7,7 +7,7 @@ const keyed = () => [...document.querySelectorAll("[data-key]:not(a:not([href], 
 let followed = null; // the link whose page is on its way; Escape stops that
 
 function follow(element) {
-  if (element.matches("input, select, textarea")) {
+  if (element.matches("input:not([type=checkbox]), select, textarea")) {
     element.focus();
     element.select?.();
   } else {
@@ -34,8 +34,8 @@ const rowBox = () => document.activeElement.closest("tr")?.querySelector("input[
 
 function showChosen() {
   for (const place of document.querySelectorAll("[data-chosen]")) {
-    const chosen = [...place.closest("form").querySelectorAll("input[name=m]:checked")];
-    place.textContent = chosen.length ? `${chosen.length} chosen: ${chosen.map((one) => one.value).join(" · ")}` : "none chosen";
+    const chosen = new FormData(place.closest("form")).getAll("m");
+    place.textContent = chosen.length ? `${chosen.length} chosen: ${chosen.join(" · ")}` : "none chosen";
   }
 }
 
@@ -64,11 +64,14 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const found = meant(event.key);
+  const isStep = event.key === "j" || event.key === "k";
   if (event.key === "?") help();
   else if (found && found === followed) return; // a second click would only ask for its page again
   else if (found) follow(found);
   else if (event.key === "x" && rowBox()) rowBox().click();
-  else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
+  else if (isStep && document.querySelector(".file :target [data-key='j']")) return; // the file has no further question
+  else if (isStep) step(event.key === "j" ? 1 : -1);
+  else if (event.key === "u" && !document.body.matches(".file")) history.back(); // no list is named here
   else return;
   event.preventDefault();
 });
@@ -76,7 +79,12 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("click", (event) => {
   const copies = event.target.closest("[data-copy]");
   if (copies) {
-    if (navigator.clipboard) navigator.clipboard.writeText(location.href).then(() => (copies.textContent = "copied"));
+    const copied = () => {
+      copies.textContent = "copied";
+      document.body.classList.add("copied");
+      setTimeout(() => document.body.classList.remove("copied"), 1500);
+    };
+    if (navigator.clipboard) navigator.clipboard.writeText(location.href).then(copied);
     else window.prompt("Copy this address:", location.href); // other machines' browsers have none without https
   }
   if (event.target.closest("[data-help]")) help();
@@ -102,14 +110,30 @@ window.addEventListener("pageshow", () => {
   // The row that an address names is where walking goes on.
   document.querySelector("tr:target [data-row]")?.focus();
 });
+// Models that are chosen in a ranking stay so on its other pages: they stand in the address.
+function keepChosen(form) {
+  const chosen = new FormData(form).getAll("m");
+  const kept = (link) => {
+    const url = new URL(link);
+    url.searchParams.delete("m");
+    chosen.forEach((model) => url.searchParams.append("m", model));
+    return url;
+  };
+  history.replaceState(null, "", kept(location));
+  for (const link of document.querySelectorAll("a[data-key=n], a[data-key=p]")) link.href = kept(link.href);
+}
+
 document.addEventListener("change", (event) => {
   showChosen();
+  if (event.target.name === "m" && event.target.closest("table.ranking")) keepChosen(event.target.form);
   if (event.target.closest("form[data-auto]")) event.target.form.requestSubmit();
 });
 
 // A form sends only what is chosen, so that addresses stay short.
 document.addEventListener("formdata", (event) => {
   for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
+  if (event.target.matches("[data-auto]") && document.querySelector("table.ranking"))
+    for (const model of new URL(location).searchParams.getAll("m")) event.formData.append("m", model);
 });
 
 async function refresh() {
