@@ -54,9 +54,14 @@ def plugin_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, .
     Several are separated as in `PATH`. An installed package has one where its entry point of the group `shaberi` leads
     to.
     """
-    named = [path for path in environment.get("SHABERI_PLUGINS", "").split(os.pathsep) if path]
-    own = (Path(path).expanduser().absolute() for path in named or ["plugins"])
+    own = named_plugin_folders(environment) or [Path("plugins").absolute()]
     return tuple(dict.fromkeys([*own, *_installed_plugins()]))
+
+
+def named_plugin_folders(environment: Mapping[str, str] = os.environ) -> list[Path]:
+    """Return the folders that `SHABERI_PLUGINS` names."""
+    named = environment.get("SHABERI_PLUGINS", "").split(os.pathsep)
+    return [Path(path).expanduser().absolute() for path in named if path]
 
 
 @cache

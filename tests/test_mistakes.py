@@ -144,6 +144,18 @@ def test_a_server_that_has_only_failed_so_far_is_named_at_once(tmp_path: Path) -
     assert failed.err.count(f"{mock.base_url} has not answered yet, and is asked again: HTTP 500") == 1
 
 
+def test_plugins_that_cannot_be_used_are_named_before_anything_is_asked(tmp_path: Path) -> None:
+    environment = {"SHABERI_WAREHOUSE": tmp_path / "lake", "SHABERI_PLUGINS": tmp_path / "plugins"}
+    asked = ["--model", "lab:m", "--judge-model", "lab:j", "--benchmark", "elyza"]
+    nowhere = run("run-evals", *asked, "--base-url", "http://127.0.0.1:9/v1", environment=environment)
+    (file := tmp_path / "plugins" / "endpoints" / "lab.yaml").parent.mkdir(parents=True)
+    file.write_text("base_url: http://127.0.0.1:9/v1\nkey: x\n", encoding="utf-8")
+    broken = run("run-evals", *asked, environment=environment)
+
+    assert nowhere.complaint == f"{tmp_path / 'plugins'} is no folder: SHABERI_PLUGINS names those of plugins"
+    assert broken.complaint.startswith(f"plugin {file}:2: key: ")
+
+
 def test_results_that_cannot_be_written_are_known_before_anything_is_asked(tmp_path: Path) -> None:
     (in_the_way := tmp_path / "results").write_text("", encoding="utf-8")
     environment = {"SHABERI_WAREHOUSE": tmp_path / "lake", "SHABERI_RESULTS": in_the_way}

@@ -31,7 +31,7 @@ from shaberi_dagster.runs.planning import benchmarks_of, judged_again, named_jud
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.stored import find_run, load_run, store_run
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
-from shaberi_dagster.settings import Settings, check_cluster
+from shaberi_dagster.settings import Settings, check_cluster, named_plugin_folders
 from shaberi_dagster.show.live import reporter_for
 from shaberi_dagster.show.text import printable
 from shaberi_dagster.stages.answers import Answers
@@ -104,6 +104,8 @@ class Evaluation:
         named = {name for one in requests for name in (one.api_key_variable, one.judge_api_key_variable) if name}
         if unset := sorted(name for name in named if not self.workspace.environment.get(name)):
             raise ConfigurationError(f"set {unset[0]} to the API key, or leave --api-key-variable out")
+        if not_there := next((folder for folder in named_plugin_folders() if not folder.is_dir()), None):
+            raise ConfigurationError(f"{not_there} is no folder: SHABERI_PLUGINS names those of plugins")
         results = self.workspace.settings.results
         place = next(folder for folder in (results, *results.parents) if folder.exists())
         if not place.is_dir() or not os.access(place, os.W_OK):

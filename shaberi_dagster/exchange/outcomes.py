@@ -167,7 +167,7 @@ def answers_result(done: ImportedAnswers) -> Result:
     ]
     if len(quarantined) > _MOST_SHOWN:
         lines.append('all of them: shaberi sql "select path, source_line, reason, raw from legacy_quarantine"')
-    for questions, texts in done.missing.items():
+    for questions, texts in done.missing.items() if imported + repeated else ():
         if texts:
             named = "; ".join(f"{' '.join(text.split())[:40]}" for text in texts[:_MOST_NAMED])
             lines.append(f"without an answer: {len(texts):,} questions of {questions}, such as {named}")

@@ -172,6 +172,8 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
         name = _named(model) or next((name for name, entry in _in_order() if entry.serves(model)), None)
         if name is None:
             prefix, colon, _ = model.partition(":")
+            if colon and ENDPOINTS.file(prefix):
+                ENDPOINTS.use(prefix)  # which says what is wrong with its file
             near = f"; {did_you_mean(prefix, _prefixes(), 'endpoints:')}" if colon else ""
             raise ConfigurationError(
                 f"no known endpoint serves model {model!r}: give --base-url (for a judge --judge-base-url) with the "
