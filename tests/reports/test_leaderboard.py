@@ -135,7 +135,7 @@ def test_many_models_stand_on_several_pages_each_line_with_its_interval(catalog,
     assert [(rank, one.model) for _, own_lines in found.shown for rank, one in own_lines] == [
         (201 + number, f"m20{number}") for number in range(5)
     ]
-    assert ["over all pairs of its ranking" in one for one in html] == [True, True]
+    assert ["adjusted for all pairs of the ranking" in one for one in html] == [True, True]
     assert 'href="/?page=2" data-key="n"' in html[0]
     assert "page 3 of 3" in html[1]
     assert [one.count("95 % interval ") for one in html] == [100, 5]
