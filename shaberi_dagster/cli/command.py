@@ -36,7 +36,7 @@ _SUCCESSORS = {
     "regenerate-baseline": "`shaberi baseline promote NAME --model MODEL` names what a run got right",
     "eval:regenerate-baseline": "`shaberi baseline promote NAME --model MODEL` names what a run got right",
 }
-"""What is meant by words that are no commands of ours, and by what the ensemble evaluation's own program took."""
+"""Hints on words that are no commands of ours, and on what the ensemble evaluation's own program took."""
 
 
 def _show_version(value: bool) -> None:

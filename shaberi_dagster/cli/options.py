@@ -17,6 +17,7 @@ from shaberi_dagster.cli.command import Debug, Version
 from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import InGroup, Option
+from shaberi_dagster.settings import check_writable
 from shaberi_dagster.util.names import message_of
 
 MORE_EXAMPLES = "More examples:"
@@ -48,11 +49,11 @@ Audit = Annotated[
 def _writable(path: Path | None) -> Path | None:
     """Refuse a file that cannot be written, before anything is read or paid for."""
     if path is not None:
-        folder = next((one for one in path.absolute().parents if one.exists()), Path("/"))
         if path.is_dir():
             raise ValueError(f"{path} is a folder: name a file")
-        if not folder.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        if path.exists() and not os.access(path, os.W_OK):
             raise ValueError(f"{path} cannot be written")
+        check_writable(path.parent, "name another file")
     return path
 
 

@@ -101,7 +101,8 @@ class Evaluation:
             *((request.base_url, request.api_key_variable) for request in requests),
             *((request.judge_base_url, request.judge_api_key_variable) for request in requests),
         )
-        named = {name for one in requests for name in (one.api_key_variable, one.judge_api_key_variable) if name}
+        pairs = ((request.api_key_variable, request.judge_api_key_variable) for request in requests)
+        named = {name for pair in pairs for name in pair if name}
         if unset := sorted(name for name in named if not self.workspace.environment.get(name)):
             raise ConfigurationError(f"set {unset[0]} to the API key, or leave --api-key-variable out")
         if not_there := next((folder for folder in named_plugin_folders() if not folder.is_dir()), None):

@@ -15,7 +15,7 @@ NAMED = ("top_p", "seed", "stop", "reasoning_effort", "thinking", SYSTEM_PROMPT)
 """Parameters that have options of their own."""
 _OF_JUDGES = "--judge-param"
 _ALIKE = 0.88
-"""How much alike names are of which one is a misspelt other; max_tokens and min_tokens are 0.8."""
+"""Likeness from which on a name is taken for a misspelt other one; that of max_tokens and min_tokens is 0.8."""
 _ELSEWHERE = {
     **{name: name.replace("_", "-") for name in ("temperature", "max_tokens", "frequency_penalty")},
     **dict.fromkeys(("model", "messages", "stream", "n", "tools"), ""),

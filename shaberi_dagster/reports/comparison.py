@@ -578,7 +578,7 @@ def _nothing_in_common(catalog: duckdb.DuckDBPyConnection, sides: Sequence[Side]
         asked = {row["question_set"] for row in own}
         said.append(f"{side.name} has {listed(sorted(asked))} by {listed(sorted(judges[-1]))}")
     of_a, of_b = judges
-    alike, other = ({judge.partition("+")[0] for judge in own} for own in (of_a - of_b, of_b - of_a))
+    alike, other = ({judge.partition("+")[0] for judge in alone} for alone in (of_a - of_b, of_b - of_a))
     if both := alike & other:
         hint = f"`shaberi link` measures whether scores of {listed(sorted(both))} with other prompts compare"
     elif of_a & of_b:

@@ -105,7 +105,7 @@ def _check_combined(request: RunRequest, stored: RunSpec | None) -> None:
     """
     if request.pass_options and not request.passes:
         raise ConfigurationError("--pass-option is of passes: name them with --passes")
-    stored_samples = [one.samples for one in stored.benchmarks.values()] if stored else []
+    stored_samples = [benchmark.samples for benchmark in stored.benchmarks.values()] if stored else []
     has_samples = request.samples or request.strategies or max(stored_samples, default=1) > 1
     for name in ("sample_models", "consensus_model", "single"):
         if getattr(request, name) and not has_samples:

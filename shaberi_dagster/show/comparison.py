@@ -20,7 +20,7 @@ def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Resul
 
     Args:
         report: The comparison.
-        brief: With a line for each judge and the number of notes, for a terminal.
+        brief: With a line for each judge and without notes, for a terminal.
     """
     notes, warnings = list(_notes(report)), [f"{warning}." for warning in report.warnings]
     said: list[Block] = [

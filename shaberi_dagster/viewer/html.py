@@ -64,7 +64,7 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
         ConfigurationError: There is no such model; one cannot be compared, and more than five are not side by side.
     """
     if request.models:
-        read_sides(source.catalog, request.models[:MOST_SIDES])
+        read_sides(source.catalog, request.models[:MOST_SIDES])  # says which of them is not there
     if len(request.models) == 1 or len(request.models) > MOST_SIDES:
         raise ConfigurationError(f"name two to {MOST_SIDES} models to compare, or none for the best two")
     common = [("judge", judge) for judge in request.judges] + [("passes", request.pipeline)]

@@ -65,7 +65,7 @@ class _ListScreen(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """The list."""
+        """Show the list."""
         self.query_one(Input).display = False
         self.show()
         self.query_one(DataTable).focus()
@@ -133,7 +133,11 @@ class RunsScreen(_ListScreen):
         how += ["by score, each by its own judges"] if self._by_score else []
         self.say("runs: enter opens one, space marks up to four for side by side", *([" · ".join(how)] if how else []))
         self._add_runs(self._shown[:PAGE])
-        self.call_after_refresh(self._add_runs, self._shown[PAGE:])
+        self.call_after_refresh(self._add_rest, self._shown)
+
+    def _add_rest(self, shown: list[int]) -> None:
+        if shown is self._shown:  # else another filter or order has been asked for since
+            self._add_runs(shown[PAGE:])
 
     def _add_runs(self, indexes: Sequence[int]) -> None:
         table = self.query_one(DataTable)
@@ -149,6 +153,8 @@ class RunsScreen(_ListScreen):
 
     def action_mark(self) -> None:
         """Mark the run, or take its mark away."""
+        if not self._shown:
+            return
         table = self.query_one(DataTable)
         index = self._shown[table.cursor_row]
         if index in self._marked:

@@ -216,6 +216,24 @@ def test_runs_are_found_by_words_and_ordered_by_score_and_marks_stay(drive):
     drive(acts)
 
 
+def test_a_filter_without_a_run_and_keys_in_a_hurry_do_no_harm(folder):
+    async def play() -> None:
+        with open_catalog(folder) as catalog:
+            runs = read_runs(catalog)
+            many = [run | {"run_id": f"{index}"} for index in range(150) for run in runs]
+            async with Inspector(catalog, many, Filter()).run_test(size=(80, 24)) as pilot:
+                screen = pilot.app.screen
+                screen.action_sort()
+                screen.action_sort()
+                await pilot.pause()
+                await pilot.pause()
+                assert screen.query_one(DataTable).row_count == len(many)
+                await pilot.press("slash", *"nobody", "enter", "space")
+                assert screen.query_one(DataTable).row_count == 0
+
+    asyncio.run(play())
+
+
 def test_arrows_scroll_the_first_answer(drive):
     async def acts(pilot):
         await both(pilot)

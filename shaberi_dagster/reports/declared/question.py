@@ -118,7 +118,7 @@ _BRIEFLY = Table(
     [
         text("model", lambda row: row[0]["model"], cuts="middle", narrowest=20),
         text("tag", lambda row: row[0]["run_tag"], cuts="middle", narrowest=8),
-        text("scores", lambda row: ", ".join(f"{_who(one)} {_score(one)}" for one in row[1]), folds=True),
+        text("scores", lambda row: ", ".join(f"{_who(judged)} {_score(judged)}" for judged in row[1]), folds=True),
         text("answer", lambda row: " ".join((row[0]["answer"] or "").split()), cuts="end", narrowest=12),
     ]
 )
