@@ -228,7 +228,8 @@ def evaluate(model: str, **request: Any) -> ScoreReport:
         evaluation = _executor()([asked], spec.CallOptions(**options))
         if evaluation.run() != "complete":
             print(evaluation.failures(), file=sys.stderr)  # noqa: T201
-    return LakeReader(evaluation.workspace.settings.warehouse).scores(models=[model], tags=[asked.tag])
+    chosen = evaluation.selection
+    return LakeReader(evaluation.workspace.settings.warehouse).scores(models=chosen.models, tags=chosen.tags)
 
 
 def _executor() -> Any:

@@ -37,7 +37,9 @@ class Promotion(CommandOptions):
     """Options of `shaberi baseline promote`: the run, and the name of its baseline."""
 
     name: Annotated[
-        str, Field(description="Name of the new baseline"), Option("what", metavar="NAME", is_argument=True)
+        str,
+        Field(description="Name of the new baseline; of numbered runs each gets NAME-runN"),
+        Option("what", metavar="NAME", is_argument=True),
     ]
     run_id: Annotated[
         str | None,
@@ -69,12 +71,11 @@ def promote(how: Promotion) -> int:
     """Make what a run got right a baseline, which is never changed."""
     settings = Settings.from_environment()
     with catalog.open_catalog(settings.warehouse) as views:
-        chosen = baselines.chosen_run(views, how.run_id, how.model, how.tag)
-    baselines.promote(
-        installation.Installation(settings).lake, chosen, how.name, how.note, allow_partial=how.allow_partial
-    )
+        chosen = baselines.chosen_runs(views, how.run_id, how.model, how.tag)
+    lake = installation.Installation(settings).lake
+    names = baselines.promote_all(lake, chosen, how.name, how.note, allow_partial=how.allow_partial)
     with catalog.open_catalog(settings.warehouse) as views:
-        promoted = next(baseline for baseline in verdicts.baselines(views) if baseline["name"] == how.name)
+        promoted = [baseline for baseline in verdicts.baselines(views) if baseline["name"] in names]
     output.say(baselines.promotion_result(promoted), as_json=how.as_json)
     return FINE
 

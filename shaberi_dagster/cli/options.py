@@ -269,7 +269,9 @@ def _plain_type(annotation: Any) -> Any:
     if get_origin(annotation) is Literal:
         return annotation
     kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
-    return kinds[0] if type(None) in get_args(annotation) else annotation
+    if type(None) not in get_args(annotation):
+        return annotation
+    return kinds[0] if len(kinds) == 1 else str  # the model reads the text
 
 
 def _is_list(field: FieldInfo) -> bool:
@@ -312,7 +314,11 @@ def _filled(model: type[Any], given: Mapping[str, Any], context: typer.Context) 
             (max(parameter.opts, key=len) for parameter in context.command.params if parameter.name == name), name
         )
         hint = f" ({context.command_path} --help lists what there is)"
-        text = f"Missing option '{option}'" if first["type"] == "missing" else f"{option}: {message_of(first)}"
+        text = (
+            f"Missing option '{option}'"
+            if first["type"] == "missing"
+            else f"{option}: {message_of(first)}".removeprefix(": ")
+        )
         raise ConfigurationError(text + hint) from error
 
 

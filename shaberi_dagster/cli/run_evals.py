@@ -45,7 +45,11 @@ Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed parts
 class RunEvals(CommandOptions):
     """Options of `run-evals` beside the request."""
 
-    runs: Annotated[int, Field(ge=1, description="Independent runs, TAG-run1 ... TAG-runN"), Option("what")] = 1
+    runs: Annotated[
+        int | None,
+        Field(ge=1, description="Independent runs, TAG-run1 ... TAG-runN"),
+        Option("what", metavar="N"),
+    ] = None
     sweep: Annotated[
         list[str] | None,
         Field(description="A run for each value, and a table of scores and costs"),
@@ -76,12 +80,14 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
         raise ConfigurationError("--rejudge asks judges and --reprocess asks nobody: leave one out")
     if how.reprocess:
         calls = calls.model_copy(update={"max_tokens_total": 0})
-    if how.sweep and how.runs > 1:
+    if how.sweep and how.runs:
         raise ConfigurationError("--sweep makes a run for each value and --runs several of one: leave one out")
-    requests = request.swept(how.sweep) if how.sweep else request.independent(how.runs)
+    requests = request.swept(how.sweep) if how.sweep else [request]
     with loading():
         make_evaluation = running.Evaluation
-    made = make_evaluation(requests, calls, rejudge=how.rejudge, reprocess=how.reprocess, submit=how.submit)
+    made = make_evaluation(
+        requests, calls, rejudge=how.rejudge, reprocess=how.reprocess, runs=how.runs, submit=how.submit
+    )
     audit = made.audit_of(how.audit)
     if how.dry_run:
         evaluation.show_plan(made, audit, as_json=how.as_json)
@@ -92,7 +98,7 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
     show = evaluation.show_sweep if how.sweep else evaluation.show_scores
     show(made, as_json=how.as_json)
     page = "/sweep" if how.sweep else "/model"
-    about = ("/run", "run", made.spec.run_id) if len(requests) == 1 else (page, "model", made.spec.model)
+    about = ("/run", "run", made.spec.run_id) if made.is_single else (page, "model", made.spec.model)
     evaluation.say_where_to_look(made, *about)
     if status == "complete":
         return FINE

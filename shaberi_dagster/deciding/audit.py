@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -33,6 +33,7 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages import judged_texts
 from shaberi_dagster.stages.base import Caller, Item, Rows, RowStage, Survey
 from shaberi_dagster.stages.forecast import rough_tokens
+from shaberi_dagster.stages.paid import Sharing
 from shaberi_dagster.stages.result import StageResult
 
 AUDIT = "audit"
@@ -69,6 +70,11 @@ class Audits(RowStage[Item]):
         hashes = {name: judge.prompt_hash for name, judge in self.judges.items()}
         prompt = pl.col("benchmark").replace_strict(hashes, return_dtype=pl.String())
         self.sample = sample.with_columns(auditor=pl.lit(auditor.name), audit_prompt_hash=prompt)
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        """Which calls of runs count for it."""
+        return Sharing(None, AUDIT, {self.auditor.endpoint.base_url}, self.workspace, of_samples=False)
 
     @property
     def keys(self) -> Mapping[str, Sequence[str]]:

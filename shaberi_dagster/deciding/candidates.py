@@ -3,7 +3,7 @@
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.runs.stored import find_run, load_run, store_run
+from shaberi_dagster.runs.stored import find_run, load_run, named_tags, store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.consensus import ConsensusAnswers
@@ -26,10 +26,8 @@ from shaberi_dagster.stages.evaluation import check_endpoints, check_keys, mater
 from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.statistics.sequential import Floats, question_weights
-from shaberi_dagster.util.identity import check_model_name, check_run_tag, run_id_of
+from shaberi_dagster.util.identity import PARTIAL_TAG, check_model_name, check_run_tag, run_id_of
 
-PARTIAL_TAG = "decide-"
-"""Beginning of the tags of runs that have only what decisions asked."""
 _MARGIN = 0.02  # of the highest score, as `compare` has it
 _FEWEST = 2
 _TOO_FEW = (
@@ -43,17 +41,21 @@ class Contender:
     """A candidate of a decision: an evaluation, or a strategy of it.
 
     Attributes:
-        spec: The evaluation, of which only a part may be asked.
+        spec: The evaluation, of which only a part may be asked; of numbered runs the first.
         strategy: The strategy whose answers count; None: the plain samples.
+        tag: Base tag of the numbered runs whose scores count; None: those of the evaluation.
+        run_ids: The evaluations whose scores count.
     """
 
     spec: RunSpec
     strategy: str | None = None
+    tag: str | None = None
+    run_ids: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """The run, and the strategy if there is one."""
-        run = f"{self.spec.model}@@{self.spec.run_tag}"
+        run = f"{self.spec.model}@@{self.tag or self.spec.run_tag}"
         return f"{run} {self.strategy}" if self.strategy else run
 
     @property
@@ -184,13 +186,14 @@ def find_candidates(request: DecisionRequest, workspace: Workspace) -> list[Cont
     strategies: Sequence[str | None] = list(dict.fromkeys(request.strategies or ())) or [None]
     if request.sweep:
         specs = [spec for name in names for spec in _swept_specs(name, request, request.sweep, workspace)]
+        found = [Contender(spec, run_ids=(spec.run_id,)) for spec in specs]
     else:
         if len(names) * len(strategies) < _FEWEST:
             raise ConfigurationError(_TOO_FEW)
-        specs = [_full_spec(name, request, workspace) for name in names]
-    if len(specs) * len(strategies) < _FEWEST:
+        found = [_contender(name, request, workspace) for name in names]
+    if len(found) * len(strategies) < _FEWEST:
         raise ConfigurationError(_TOO_FEW)
-    return [Contender(spec, strategy) for spec in specs for strategy in strategies]
+    return [replace(contender, strategy=strategy) for contender in found for strategy in strategies]
 
 
 def _swept_specs(name: str, request: DecisionRequest, sweep: Sequence[str], workspace: Workspace) -> Iterator[RunSpec]:
@@ -199,11 +202,21 @@ def _swept_specs(name: str, request: DecisionRequest, sweep: Sequence[str], work
         yield plan_run(asked, workspace)
 
 
-def _full_spec(name: str, request: DecisionRequest, workspace: Workspace) -> RunSpec:
-    """Find the evaluation that a candidate's name stands for, as it is stored or as it would be."""
+def _contender(name: str, request: DecisionRequest, workspace: Workspace) -> Contender:
+    """Find the evaluations that a candidate's name stands for."""
     model, _, own_tag = name.rpartition("@@")
     tag = own_tag if model else request.tag or _only_tag(name, workspace.lake) or "default"
+    if model and request.tag not in (None, tag):
+        raise ConfigurationError(f"{name} names the tag {tag}, --tag names {request.tag}: leave one out")
     model = check_model_name(model or name)
+    first, *others = named_tags(workspace.lake, model, tag) or [tag]
+    spec = _full_spec(model, first, request, workspace)
+    run_ids = (spec.run_id, *(run_id_of(model, other) for other in others))
+    return Contender(spec, tag=tag if others else None, run_ids=run_ids)
+
+
+def _full_spec(model: str, tag: str, request: DecisionRequest, workspace: Workspace) -> RunSpec:
+    """Find an evaluation, as it is stored or as it would be."""
     stored = find_run(workspace.lake, model, tag)
     if stored is None or stored.origin == "own":
         return plan_run(request.run_request(model, tag), workspace)
@@ -248,8 +261,8 @@ def _only_tag(model: str, lake: Lake) -> str | None:
     Raises:
         ConfigurationError: It has several.
     """
-    rows = lake.read("runs", {"model": model}, ["run_tag", "superseded_by"]).filter(pl.col("superseded_by").is_null())
-    tags = sorted(tag for tag in rows["run_tag"] if not tag.startswith(PARTIAL_TAG))
+    rows = lake.read("runs", {"model": model}, ["base_tag", "superseded_by"]).filter(pl.col("superseded_by").is_null())
+    tags = sorted({tag for tag in rows["base_tag"] if not tag.startswith(PARTIAL_TAG)})
     if len(tags) > 1:
         raise ConfigurationError(
             f"{model} has several runs: name one as {model}@@TAG, or give --tag; tags: {', '.join(tags)}"
@@ -385,11 +398,10 @@ class CandidateScores:
     def _of_evaluations(self) -> Floats:
         """From the scores of whole runs."""
         columns = ["run_id", "benchmark", "question_id", "strategy", "judge", "pipeline", "score"]
-        keys = {"run_id": [candidate.spec.run_id for candidate in self._candidates], "benchmark": self._pool.names}
+        run_ids = {candidate.name: candidate.run_ids for candidate in self._candidates}
+        keys = {"run_id": [run_id for own in run_ids.values() for run_id in own], "benchmark": self._pool.names}
         rows = self._workspace.lake.read("scores", keys, columns).filter(pipeline=BASELINE)
-        return self._pool.matrix(
-            self._named(rows, {candidate.name: candidate.spec.run_id for candidate in self._candidates}), self._names
-        )
+        return self._pool.matrix(self._named(rows, run_ids), self._names)
 
     def _of_parts(self) -> pl.DataFrame:
         """From the judgements of partial runs."""
@@ -397,16 +409,16 @@ class CandidateScores:
         keys = {"run_id": [candidate.partial_run_id for candidate in self._candidates], "benchmark": self._pool.names}
         rows = self._workspace.lake.read("judgements", keys, columns)
         rows = rows.filter(~pl.col("superseded"), pl.col("status") == "ok")
-        return self._named(rows, {candidate.name: candidate.partial_run_id for candidate in self._candidates})
+        return self._named(rows, {candidate.name: (candidate.partial_run_id,) for candidate in self._candidates})
 
-    def _named(self, rows: pl.DataFrame, runs: Mapping[str, str]) -> pl.DataFrame:
+    def _named(self, rows: pl.DataFrame, runs: Mapping[str, Sequence[str]]) -> pl.DataFrame:
         """The rows of each candidate, by its name."""
         strategies = {candidate.name: candidate.strategy for candidate in self._candidates}
         parts = [
-            rows.filter(pl.col("run_id") == run_id, pl.col("strategy").eq_missing(pl.lit(strategies[name])))
+            rows.filter(pl.col("run_id").is_in(run_ids), pl.col("strategy").eq_missing(pl.lit(strategies[name])))
             .with_columns(model=pl.lit(name))
             .select("model", "benchmark", "question_id", "judge", "score")
-            for name, run_id in runs.items()
+            for name, run_ids in runs.items()
         ]
         return pl.concat(parts)
 

@@ -84,6 +84,8 @@ def _type_of(name: str, field: FieldInfo) -> Any:
     kind = (
         next(kind for kind in get_args(field.annotation) if kind is not NoneType) if is_optional else field.annotation
     )
+    if len(get_args(field.annotation)) > 2:  # noqa: PLR2004  (several kinds: the model reads the text)
+        return Any
     if get_origin(kind) is Literal:
         return _words(name, get_args(kind)) | None
     known = next((mark.known for mark in field.metadata if isinstance(mark, Option)), None)

@@ -1,6 +1,7 @@
 """Requests evaluated in this process, as commands and `evaluate()` do it: plan, check, materialize."""
 
 import os
+import shlex
 import sys
 import uuid
 from collections import Counter
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import orjson
 import polars as pl
@@ -26,15 +27,17 @@ from shaberi_dagster.llm.keys import keys_named
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.prompts.library import judges_alike
 from shaberi_dagster.reports.requests import ScoreSelection
+from shaberi_dagster.reports.reuse import reuse_remark
 from shaberi_dagster.runs.forecast import Forecast
-from shaberi_dagster.runs.planning import benchmarks_of, judged_again, named_judges, plan_run
+from shaberi_dagster.runs.planning import benchmarks_of, judged_again, named_judges, plan_run, requests_of
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
-from shaberi_dagster.runs.stored import find_run, load_run, store_run
+from shaberi_dagster.runs.stored import find_run, load_run, run_before, store_run
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.settings import Settings, check_cluster, named_plugin_folders
 from shaberi_dagster.show.live import reporter_for
 from shaberi_dagster.show.text import printable
 from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.evaluation import check_endpoints, check_prompts, is_up_to_date
 from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.stages.judgements import Judgements
@@ -54,14 +57,20 @@ if TYPE_CHECKING:
     Runs = Iterator[tuple[RunSpec, jobs.Materialization]]
 
 
+Kind = Literal["evaluate", "rejudge", "passes", "reprocess"]
+"""What a command does to one run: of these only `evaluate` calls the model."""
+
+
 class Evaluation:
     """The runs that some requests stand for; progress goes to stderr.
 
     Args:
-        requests: One for each run, by a person: the keys and addresses that they name are bound to each other.
+        requests: One for each run, by a person: the keys and addresses that they name are bound to each other. A tag
+            can stand for numbered runs.
         options: How calls are made.
         rejudge: Judge the stored answers anew instead of bringing everything up to date.
         reprocess: Read the stored outputs again instead, and call nobody.
+        runs: Number of independent runs, `TAG-run1` to `TAG-runN`; None: those that the tag means.
         command: By whose name Dagster knows it.
         submit: Let the workers of a cluster do it, and look on.
         stages: Only these; None means all that the options leave.
@@ -83,6 +92,7 @@ class Evaluation:
         *,
         rejudge: bool = False,
         reprocess: bool = False,
+        runs: int | None = None,
         command: str = "run-evals",
         submit: bool = False,
         stages: Sequence[str] | None = None,
@@ -90,12 +100,12 @@ class Evaluation:
         if submit:
             check_cluster()
         self.calls_made: dict[str, int] = {}
-        self.remarks: list[str] = []
         self._refusals: list[str] = []
         self.workspace = Installation(Settings.from_environment(), options=options)
         self._command, self._command_id = command, uuid.uuid4().hex
         self._only = stages
         self._rejudge, self._reprocess, self._submit = rejudge, reprocess, submit
+        requests, self.remarks = self._meant(requests, runs)
         self._pipeline = ",".join(requests[0].passes or []) or BASELINE
         self._keys = named_pairs(
             *((request.base_url, request.api_key_variable) for request in requests),
@@ -115,12 +125,19 @@ class Evaluation:
             self._check_stored(requests, "rejudge" if rejudge else "reprocess")
         self._judges_asked = named_judges(requests[0], self.workspace)
         self.benchmarks = self._asked_benchmarks(requests[0])
-        self._specs = [self._judged_again(request) if rejudge else self._planned(request) for request in requests]
+        self._kinds: dict[str, Kind] = {}
+        self._judges_added: dict[str, list[str]] = {}
+        self._specs = [self._planned(request) for request in requests]
 
     @property
     def spec(self) -> RunSpec:
         """The only run, or the first of several."""
         return self._specs[0]
+
+    @property
+    def is_single(self) -> bool:
+        """True if there is one run."""
+        return len(self._specs) == 1
 
     def audit_of(self, share: float | None) -> AuditRequest | None:
         """Return the audit of a share of what rules say of the runs; None without one.
@@ -149,18 +166,21 @@ class Evaluation:
                             # It worked when the command began. What is there is scored; the same command does the rest.
                             reporter.note(str(error))
                             self._refusals.append(str(error))
-                            without_calls = [stage for stage in self._stages() if stage not in CALLING_NAMES]
+                            without_calls = [stage for stage in wanted.stages if stage not in CALLING_NAMES]
                             materialize(replace(wanted, stages=without_calls))
                         if self._only is not None:
                             set_status(spec, self.workspace)
                             self.workspace.changed(spec.run_id)
         self.calls_made = dict(self._n_calls() - calls_before)
+        reused = self.workspace.lake.read("runs", {"run_id": [spec.run_id for spec in self._specs]})
+        for run_id, text in reused.select("run_id", "reused_replies").drop_nulls().sort("run_id").iter_rows():
+            reporter.note(f"{reuse_remark(run_id, text)} Another --tag with --fresh makes calls of its own.")
         if self._only is not None:
             return "partial"
         states = [self._state(spec) for spec in self._specs]
         status = next((state for state in states if state != "complete"), "complete")
         if status == "complete" and not (self.calls_made or self._reprocess):
-            reporter.note("nothing left to do: no call was made")
+            reporter.note("nothing left to do: no call was made" if self._evaluated else "no call was made")
         return status
 
     @contextmanager
@@ -190,8 +210,8 @@ class Evaluation:
             spec.run_id: materialization(
                 spec.run_id,
                 self.benchmarks,
-                stages=self._stages(),
-                judges=self._judges(),
+                stages=self._stages(spec),
+                judges=self._judges(spec),
                 reprocess=self._reprocess,
                 reexamine=self._reprocess and self._pipeline == BASELINE,
                 options=workspace.options,
@@ -245,8 +265,24 @@ class Evaluation:
                 failures = failures_in_words(rows.height, Counter(rows["error_class"].drop_nulls()))
                 messages = Counter(rows["error_message"].drop_nulls()).most_common(1)
                 reasons.append(f"{stage}: {failures}" + "".join(f", such as {message}" for message, _ in messages))
+        reasons += [reason for spec in self._specs if (reason := self._incomplete(spec))]
         told = printable("; ".join(reasons)) or "some parts failed"
-        return f"{told}; `shaberi sql failures` tells more, the same command tries again"
+        again = ", the same command tries again" if self._evaluated else ""
+        return f"{told}; `shaberi sql failures` tells more{again}"
+
+    def _incomplete(self, spec: RunSpec) -> str:
+        """Say what a run lacks that this command does not make, and which one does."""
+        if self._kinds[spec.run_id] == "evaluate":
+            return ""
+        keys, lacking = {"run_id": spec.run_id, "benchmark": self.benchmarks}, list[str]()
+        for stage in (Answers, Judgements):
+            n_planned = sum(stage.n_rows(spec, name) for name in self.benchmarks)
+            rows = self.workspace.lake.read(stage.name, keys, ["status", *(["superseded"] if stage.supersedes else [])])
+            there = rows.filter(pl.col("status") != "error", *([~pl.col("superseded")] if stage.supersedes else []))
+            if there.height < n_planned:
+                lacking.append(f"{there.height} of {n_planned} {stage.name}")
+        command = shlex.join(["run-evals", "--model", spec.model, "--tag", spec.run_tag])
+        return f"run {spec.run_id} has {' and '.join(lacking)}: `{command}` makes the rest" if lacking else ""
 
     def plan(self) -> list[Forecast]:
         """Forecast the calls that would be made."""
@@ -255,18 +291,38 @@ class Evaluation:
         estimates = forecast(self._specs, self.benchmarks, stages, self.workspace, now=now, judges=judges)
         return [estimate.without_calls() for estimate in estimates] if self._reprocess else estimates
 
+    def _meant(self, requests: Sequence[RunRequest], runs: int | None) -> tuple[list[RunRequest], list[str]]:
+        """Return the requests for single runs that these stand for, and remarks on which runs are meant."""
+        meant = [requests_of(request, runs, self.workspace.lake) for request in requests]
+        return [one for found, _ in meant for one in found], [remark for _, said in meant for remark in said]
+
     def _asked_benchmarks(self, request: RunRequest) -> list[str]:
-        return benchmarks_of(request, find_run(self.workspace.lake, request.model, request.tag))
+        return benchmarks_of(request, run_before(self.workspace.lake, request.model, request.tag))
 
     def _planned(self, request: RunRequest) -> RunSpec:
+        """Plan a run, and note what this command does to it."""
         before = find_run(self.workspace.lake, request.model, request.tag)
         spec = plan_run(request, self.workspace, is_judged=self._only is None or Judgements.name in self._only)
-        if before and spec.limit != request.limit:
-            has = f"the first {spec.limit}" if spec.limit else "all"
-            self.remarks.append(f"run {spec.run_id} has {has} questions: --limit {request.limit} leaves none out")
-        elif before and before.limit and spec.limit is None:
-            self.remarks.append(f"run {spec.run_id} had the first {before.limit} questions: this asks the others, too")
+        kind = self._kinds[spec.run_id] = self._kind(spec)
+        if before and kind != "evaluate":
+            _check_answered(before, spec, request, kind, self.benchmarks)
+        self.remarks += [
+            remark for remark in _of_limits(before, spec, request, self.benchmarks) if remark not in self.remarks
+        ]
+        if before is None or kind not in ("rejudge", "passes"):
+            return spec
+        old = {judge.name for judge in before.judges}
+        old |= {name for settings in before.benchmarks.values() for name in settings.imported_judges}
+        if kind == "rejudge":  # judges that judged the run before get a new round; a new one needs none
+            asked = self._judges_asked or [judge.name for judge in spec.judges]
+            return judged_again(spec, [name for name in asked if name in old], self.benchmarks)
+        self._judges_added[spec.run_id] = [name for name in self._judges_asked if name not in old]
         return spec
+
+    def _kind(self, spec: RunSpec) -> Kind:
+        if self._rejudge or self._reprocess:
+            return "rejudge" if self._rejudge else "reprocess"
+        return "passes" if self._pipeline in spec.added_pipelines else "evaluate"
 
     def _check_stored(self, requests: Sequence[RunRequest], what: str) -> None:
         """Refuse to work on what is stored of a run that is not, before anything else is asked for it."""
@@ -277,42 +333,47 @@ class Evaluation:
                 there = did_you_mean(request.tag, tags, "its tags:") if tags else "the lake has no run of that model"
                 raise ConfigurationError(f"run {run_id} has no answers to {what}; {there}")
 
-    def _judged_again(self, request: RunRequest) -> RunSpec:
-        """Judges that judged the run before get a new round; a judge that is new to it needs none."""
-        before = find_run(self.workspace.lake, request.model, request.tag)
-        assert before is not None  # noqa: S101  (see `_check_stored`)
-        # No answer is made, so a limited run stays limited.
-        spec = plan_run(request.model_copy(update={"limit": request.limit or before.limit}), self.workspace)
-        old = {judge.name for judge in before.judges}
-        old |= {name for settings in before.benchmarks.values() for name in settings.imported_judges}
-        asked = self._judges_asked or [judge.name for judge in spec.judges]
-        return judged_again(spec, [name for name in asked if name in old], self.benchmarks)
+    @property
+    def _evaluated(self) -> list[RunSpec]:
+        return [spec for spec in self._specs if self._kinds[spec.run_id] == "evaluate"]
 
-    def _stages(self) -> list[str]:
-        spec = self.spec
-        makes_answers = not (self._rejudge or self._reprocess or spec.origin == "imported")
+    @property
+    def _leading(self) -> RunSpec:
+        """The first run of those that most is done to."""
+        return next(iter(self._evaluated), self.spec)
+
+    def _stages(self, spec: RunSpec | None = None) -> list[str]:
+        """Name the stages of a run that this command may change; without one, of any."""
+        spec = spec or self._leading
+        kind, left_out = self._kinds[spec.run_id], set[str]()
+        if kind != "evaluate" or spec.origin == "imported":
+            left_out = {Answers.name}
+        if kind != "evaluate":
+            left_out |= {ConsensusAnswers.name}
+        if kind == "passes" and not self._judges_added[spec.run_id]:
+            left_out |= {Judgements.name}
         needed = [stage for stage in STAGES if stage.is_needed(spec, self.benchmarks)]
-        names = [stage.name for stage in needed if makes_answers or stage is not Answers]
+        names = [stage.name for stage in needed if stage.name not in left_out]
         return names if self._only is None else [name for name in self._only if name in names]
 
     def _n_items(self, spec: RunSpec) -> int:
         """Rows of the stages that make calls; those of passes are not counted before they are made."""
-        judges, stages = self._judges(), [stage_named(name) for name in self._stages()]
+        judges, stages = self._judges(spec), [stage_named(name) for name in self._stages(spec)]
         return sum(stage.n_rows(spec, name, judges) for stage in stages for name in self.benchmarks)
 
-    def _judges(self) -> list[str]:
-        """With --rejudge only the judges asked for are called."""
-        return self._judges_asked if self._rejudge else []
+    def _judges(self, spec: RunSpec | None = None) -> list[str]:
+        """Name the judges that are called, where these are not all of the run's."""
+        return self._judges_asked if self._rejudge else self._judges_added.get((spec or self._leading).run_id, [])
 
     @cached_property
     def _n_missing(self) -> int:
         """Answers of all runs that nobody had paid for when the command began; without any no endpoint is needed."""
-        return sum(answers_missing(spec, self.benchmarks, self.workspace) for spec in self._specs)
+        return sum(answers_missing(spec, self.benchmarks, self.workspace) for spec in self._evaluated)
 
     def _other_models(self) -> list[RunSpec]:
         """Return the first run that lacks answers of each model but the first."""
         first: dict[str, RunSpec] = {}
-        for spec in self._specs:
+        for spec in self._evaluated:
             if spec.model != self.spec.model and answers_missing(spec, self.benchmarks, self.workspace):
                 first.setdefault(spec.model, spec)
         return list(first.values())
@@ -338,8 +399,7 @@ class Evaluation:
         """Return whether there is nothing to do, which is found out without Dagster."""
         if self._rejudge or self._reprocess:
             return False
-        stages = self._stages()
-        return all(is_up_to_date(spec, self.benchmarks, stages, self.workspace) for spec in self._specs)
+        return all(is_up_to_date(spec, self.benchmarks, self._stages(spec), self.workspace) for spec in self._specs)
 
     def _is_complete(self, spec: RunSpec) -> bool:
         return load_run(self.workspace.lake, spec.run_id) == spec and self._state(spec) == "complete"
@@ -386,6 +446,44 @@ class Evaluation:
                 f"judge {DEFAULT_MODEL} is a tiny model that shows the pipeline at work; its scores mean little. "
                 "Name a real one with --judge-model."
             )
+
+
+def _check_answered(before: RunSpec, spec: RunSpec, request: RunRequest, kind: Kind, benchmarks: Sequence[str]) -> None:
+    """Refuse what takes new answers beside an option that works on stored ones.
+
+    Raises:
+        ConfigurationError: It names the command that makes them first.
+    """
+    new = [name for name in benchmarks if name not in before.benchmarks]
+    own = {name: (spec.benchmarks[name], before.benchmarks[name]) for name in benchmarks if name not in new}
+    missing = [f"--benchmark {','.join(new)}"] if new else []
+    if any(spec.n_planned(name) > before.n_planned(name) for name in own):
+        missing.append(f"--limit {request.limit}" if request.limit else f"--samples {request.samples}")
+    added = dict.fromkeys(name for now, was in own.values() for name in now.strategies if name not in was.strategies)
+    missing += [f"--strategy {','.join(added)}"] if added else []
+    if missing:
+        command = ["run-evals", "--model", spec.model, "--tag", spec.run_tag]
+        raise ConfigurationError(
+            f"--{kind} works on stored answers, and run {spec.run_id} has none for {' '.join(missing)}: make them "
+            f"first with {shlex.join(command)} {' '.join(missing)}"
+        )
+
+
+def _of_limits(before: RunSpec | None, spec: RunSpec, request: RunRequest, benchmarks: Sequence[str]) -> Iterator[str]:
+    """Yield remarks on the limits of a stored run: kept without a word, never lowered."""
+    if before is None:
+        return
+    for limit in dict.fromkeys(spec.benchmarks[name].limit for name in benchmarks if name in before.benchmarks):
+        names = [name for name in benchmarks if name in before.benchmarks and spec.benchmarks[name].limit == limit]
+        asked = sum(spec.n_questions(name) for name in names)
+        whole = sum(spec.benchmarks[name].n_questions for name in names)
+        if isinstance(request.limit, int) and (limit is None or limit > request.limit):
+            yield (
+                f"{spec.model} has {asked} questions of {', '.join(names)}: --limit {request.limit} changes nothing, "
+                "a limit only grows"
+            )
+        elif request.limit is None and asked < whole:
+            yield f"{spec.model}: {asked} of {whole} questions, as before; `--limit all` takes the rest"
 
 
 def answers_missing(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> int:

@@ -169,8 +169,8 @@ class OtherJournals(Protocol):
 
     ended: int
 
-    def find(self, request_hashes: Iterable[str]) -> dict[str, Call]:
-        """Find the `ok` calls among these requests that stand there now."""
+    def find(self, request_hashes: Iterable[str]) -> list[tuple[str, Call]]:
+        """Find the `ok` calls among these requests that stand there now, each with its run."""
         ...
 
 

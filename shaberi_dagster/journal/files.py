@@ -297,15 +297,15 @@ class OtherFiles:
         self._own = own
         self._followed: dict[str, _Followed] = {}
 
-    def find(self, request_hashes: Iterable[str]) -> dict[str, Call]:
-        """Find the `ok` calls among these requests that stand there now."""
+    def find(self, request_hashes: Iterable[str]) -> list[tuple[str, Call]]:
+        """Find the `ok` calls among these requests that stand there now, each with its run."""
         self._follow()
-        found = {}
-        for name in request_hashes if self._followed else ():
-            for journal in self._followed.values():
-                if call := journal.read(name):
-                    found[name] = call
-        return found
+        return [
+            (journal.run_id, call)
+            for name in (request_hashes if self._followed else ())
+            for journal in self._followed.values()
+            if (call := journal.read(name))
+        ]
 
     def _follow(self) -> None:
         """Read what is new."""
@@ -321,9 +321,10 @@ class OtherFiles:
         journal = self._followed.get(entry.name)
         if journal is None or entry.stat().st_size != journal.end:
             path = Path(entry.path)
-            identity = _identity(path)
+            header = _header(path)
+            identity = header.get("journal_id", "")
             if journal is None or journal.identity != identity:
-                journal = _Followed(path, identity)
+                journal = _Followed(path, identity, header.get("run_id", ""))
             journal.follow()
         return journal
 
@@ -334,6 +335,7 @@ class _Followed:
 
     path: Path
     identity: str
+    run_id: str
     end: int = 0
     offsets: dict[str, int] = field(default_factory=dict)
 
@@ -391,9 +393,14 @@ def _busy_message(path: Path) -> str:
 
 def _identity(path: Path) -> str:
     """The identity of the journal in a file, which may have taken the place of another; "" before its header stands."""
+    return str(_header(path).get("journal_id", ""))
+
+
+def _header(path: Path) -> Record:
+    """The first record of a journal; empty before it stands."""
     with contextlib.suppress(StopIteration, ValueError):
-        return str(decoded(next(_lines(path))[1]).get("journal_id", ""))
-    return ""
+        return decoded(next(_lines(path))[1])
+    return {}
 
 
 def _call_at(path: Path, offset: int) -> Call:

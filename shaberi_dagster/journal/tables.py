@@ -68,9 +68,9 @@ select record from shaberi_journal_records where journal_id = %s and request_has
 """
 # The number comes first: a journal that ends after it was read is still there when the calls are.
 _FIND = """
-select ended.last_value + ended.is_called::int, found.record
+select ended.last_value + ended.is_called::int, found.run_id, found.record
 from shaberi_journals_ended as ended left join (
-    select record from shaberi_journal_records join shaberi_journals using (journal_id)
+    select run_id, record from shaberi_journal_records join shaberi_journals using (journal_id)
     where lake = %s and (run_id, stage) <> (%s, %s) and request_hash = any(%s)
 ) as found on true
 """
@@ -156,12 +156,11 @@ class OthersInDatabase:
         self._journals, self._own = journals, (lake, run_id, stage)
         self.ended = 0
 
-    def find(self, request_hashes: Iterable[str]) -> dict[str, Call]:
-        """Find the `ok` calls among these requests that stand there now."""
+    def find(self, request_hashes: Iterable[str]) -> list[tuple[str, Call]]:
+        """Find the `ok` calls among these requests that stand there now, each with its run."""
         rows = self._journals.query(_FIND, *self._own, list(request_hashes))
         self.ended = rows[0][0]
-        calls = (Call.from_record(orjson.loads(record)) for _, record in rows if record is not None)
-        return {call.request_hash: call for call in calls}
+        return [(run_id, Call.from_record(orjson.loads(record))) for _, run_id, record in rows if record is not None]
 
 
 class DatabaseJournal(Journal):

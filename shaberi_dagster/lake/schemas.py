@@ -233,6 +233,12 @@ RUNS = LakeTable(
             "Parameters that were asked for and that calls left out, of judges as judge_NAME; null is not known",
             source="endpoint",
         ),
+        _text(
+            "reused_replies",
+            "Rows that are replies to calls of other runs: by stage and run their number; null is none",
+            "JSON",
+            "calls",
+        ),
     ),
 )
 

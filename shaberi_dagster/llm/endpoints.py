@@ -192,6 +192,11 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
     return Endpoint(name, base_url, api_key_variable or ENDPOINTS[name].api_key)
 
 
+def is_providers(base_url: str) -> bool:
+    """Return whether an entry of the endpoint table, but the embedded model's, has this address."""
+    return endpoint_name(base_url) not in {CUSTOM, _EMBEDDED}
+
+
 def loaded_url(base_url: str) -> str | None:
     """Return where a server lists the models in its memory; None where it is not known to."""
     path = next((entry.loaded for _, entry in _in_order() if entry.loaded and entry.base_url == base_url), None)

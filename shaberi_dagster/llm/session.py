@@ -32,6 +32,7 @@ class CallSession:
         lookup: Finds paid calls in the lake and other journals by request hash.
         budget: What new calls may cost; None is unlimited.
         claims: Keeps other processes from making the same call at the same time; None lets them.
+        may_take: Whether a call of another run may answer a request to a model at an address; else none is waited for.
         news: Finds what others have paid for since it was looked up; needed with claims.
         tell: Told of a server that has only failed so far.
 
@@ -49,11 +50,13 @@ class CallSession:
         budget: Budget | None = None,
         *,
         claims: Claims | None = None,
+        may_take: Callable[[str, str], bool] = lambda _model, _address: True,
         news: Lookup = lambda _: {},
         tell: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._engine, self._journal, self._stage, self._lookup = engine, journal, stage, lookup
         self._budget, self._claims, self._news, self._tell = budget, claims, news, tell
+        self._may_take = may_take
         self._no_news = set[str]()  # addresses that have answered, or of whose failures was told
         self.stopping = Stopping()
         self.trouble: ShaberiError | None = None
@@ -106,8 +109,9 @@ class CallSession:
         if call is None:
             own = self._in_flight[name] = asyncio.get_running_loop().create_future()
             try:
-                async with self._claims.of(name) if self._claims else nullcontext():
-                    self._paid.update(self._news(request.request_hashes) if self._claims else {})
+                claims = self._claims if self._may_take(request.model, request.endpoint.base_url) else None
+                async with claims.of(name) if claims else nullcontext():
+                    self._paid.update(self._news(request.request_hashes) if claims else {})
                     call = self._find_paid(request, lookup=False)
                     is_paid = call is not None
                     if call is None:

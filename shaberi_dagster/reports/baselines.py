@@ -18,6 +18,7 @@ from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.figures import counted, listed, percent
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.report import Column, Result, Sentences, Table, text
+from shaberi_dagster.reports.requests import RunSelection, runs_chosen
 from shaberi_dagster.reports.verdicts import run_of, verdicts_of
 from shaberi_dagster.util.identity import check_run_tag
 from shaberi_dagster.util.lazy import lazily
@@ -74,34 +75,50 @@ def promote(
     return frame
 
 
-def chosen_run(catalog: duckdb.DuckDBPyConnection, run_id: str | None, model: str | None, tag: str | None) -> str:
-    """Find the run that is meant, by its identity or by its model's name and its tag.
+def chosen_runs(
+    catalog: duckdb.DuckDBPyConnection, run_id: str | None, model: str | None, tag: str | None
+) -> list[str]:
+    """Find the run that is meant, by its identity or by its model's name and its tag; a base tag means numbered runs.
 
     Raises:
-        ConfigurationError: None or several are.
+        ConfigurationError: None is meant, or runs of several tags could be.
     """
     if (run_id is None) == (model is None):
         raise ConfigurationError("name the run: MODEL@@TAG, or --model MODEL --tag TAG")
     if run_id is not None:
         if tag is not None:
             raise ConfigurationError("--tag goes with --model; a run is MODEL@@TAG")
-        if fetch(catalog, "run", run_id=run_id):
-            return run_id
-        model, _, tag = run_id.rpartition("@@")  # the identity of a run has its model's name made safe
-        if not model:
+        if "@@" not in run_id:
             meant = did_you_mean(run_id, known_names(catalog, "run"), "the lake has")
             raise ConfigurationError(f"{run_id!r} is no run: name it as MODEL@@TAG, or give --model; {meant}")
-    found = fetch(catalog, "runs_of_model", model=model, tag=tag)
+    name = str(run_id or model)
+    selection = RunSelection([name], [tag] if tag else ())
+    found = fetch(catalog, "chosen_runs", **runs_chosen(selection.models, selection.tags, ()))
     if not found:
-        what, given = ("run", run_id) if run_id else ("model", str(model))
-        check_known(what, [given], known_names(catalog, what))
-        raise ConfigurationError(f"{model} has no run{f' with tag {tag!r}' if tag else ''}")
+        check_known("run" if run_id else "model", [name], known_names(catalog, "run" if run_id else "model or run"))
+        raise ConfigurationError(f"{name} has no run{f' with tag {tag!r}' if tag else ''}")
     # A run of generate-cache has samples only.
     found = [run for run in found if run["has_strategies"]] or found
-    if len(found) > 1:
+    own_tag = tag or name.rpartition("@@")[2]
+    found = [run for run in found if run["run_tag"] == own_tag] or found
+    if len({(run["base_tag"], run["run_number"] is None) for run in found}) > 1:
         tags = ", ".join(run["run_tag"] for run in found)
-        raise ConfigurationError(f"{model} has several runs: give --tag, one of {tags}")
-    return str(found[0]["run_id"])
+        raise ConfigurationError(f"{name} has several runs: give --tag, one of {tags}")
+    return [run["run_id"] for run in found]
+
+
+def promote_all(
+    lake: "store.Lake", run_ids: Sequence[str], name: str, note: str | None = None, *, allow_partial: bool = False
+) -> list[str]:
+    """Make baselines of runs: `name` of one run, of several `name-run1` and so on.
+
+    Returns:
+        The names of the baselines.
+    """
+    names = [name] if len(run_ids) == 1 else [f"{name}-run{number}" for number in range(1, len(run_ids) + 1)]
+    for own, run_id in zip(names, run_ids, strict=True):
+        promote(lake, run_id, own, note, allow_partial=allow_partial)
+    return names
 
 
 def _check_name(name: str) -> None:
@@ -139,12 +156,16 @@ def list_result(baselines: Sequence[Mapping[str, Any]]) -> Result:
     return Result([_LIST.of(baselines) if baselines else none], [_plain(row) for row in baselines])
 
 
-def promotion_result(baseline: Mapping[str, Any]) -> Result:
-    """Say what a new baseline has."""
+def promotion_result(promoted: Sequence[Mapping[str, Any]]) -> Result:
+    """Say what new baselines have; the document of one stands alone."""
+    documents = [*map(_plain, promoted)]
+    return Result([Sentences([*map(_promoted, promoted)])], document=documents[0] if len(documents) == 1 else documents)
+
+
+def _promoted(baseline: Mapping[str, Any]) -> str:
     covers = f"{counted(len(baseline['datasets']), 'dataset')}, {counted(baseline['n_questions'], 'question')}"
     strategies = f"{len(baseline['strategies'])} strategies with single"
-    line = f"baseline {baseline['name']}: {baseline['run_id']}, {covers}, {strategies}"
-    return Result([Sentences([line])], document=_plain(baseline))
+    return f"baseline {baseline['name']}: {baseline['run_id']}, {covers}, {strategies}"
 
 
 def _plain(baseline: Mapping[str, Any]) -> Mapping[str, Any]:

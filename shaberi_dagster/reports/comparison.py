@@ -18,6 +18,7 @@ from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, reported_scales
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import BASELINE, OVER, POLICIES, ComparisonRequest, check_choice
+from shaberi_dagster.reports.reuse import reuse_remarks
 from shaberi_dagster.reports.score_settings import (
     QUESTIONS,
     changed_questions,
@@ -33,7 +34,7 @@ from shaberi_dagster.reports.ties import still_shown, unequal_missing
 from shaberi_dagster.statistics.comparison import OVERALL, Difference
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 from shaberi_dagster.statistics.intervals import clustered_mean_interval
-from shaberi_dagster.util.identity import FURTHER_ANSWERS
+from shaberi_dagster.util.identity import FURTHER_ANSWERS, NUMBERED
 from shaberi_dagster.util.names import check_known, did_you_mean
 
 _MOST_MISSING = 0.1
@@ -176,7 +177,7 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
     of_rules = pl.col("judge").str.starts_with(RULE)
     reasons, remarks = _unlike(catalog, a, b, benchmarks=names, judges=judges, pipeline=request.pipeline)
     reasons += [*_other_questions(catalog, a, b, sections, request), *(why for link in links for why in link.reasons)]
-    remarks = [*(link.remark for link in links), *remarks]
+    remarks = [*(link.remark for link in links), *remarks, *reuse_remarks(catalog, [*a.run_ids, *b.run_ids])]
     if reasons and not request.anyway:
         sections = tuple(map(_without_verdict, sections))
     return ComparisonReport(
@@ -222,16 +223,15 @@ def find_side(runs: Sequence[Mapping[str, Any]], name: str, text: str, tag: str 
         scored = {run["model"] for run in runs} | {run["run_id"] for run in runs}
         raise ConfigurationError(f"no scores of model {model!r}; {did_you_mean(model, scored, 'there are those of')}")
     tags = ", ".join(sorted({run["run_tag"] for run in known}))
+    if tag is None:
+        tag, *others = {run["base_tag"] for run in known}
+        if others:
+            raise ConfigurationError(f"{model} has several runs: name one as {model}@@TAG, or give --tag; tags: {tags}")
     exact = [run for run in known if run["run_tag"] == tag]
     # A run without a number is no part of the multi-run that was made under the same tag.
-    numbered = [run for run in known if run["base_tag"] == tag and run["run_number"] is not None]
-    if tag is None:
-        bases = {run["base_tag"] for run in known}
-        if len(bases) > 1:
-            raise ConfigurationError(f"{model} has several runs: name one as {model}@@TAG, or give --tag; tags: {tags}")
-        numbered = [run for run in known if run["run_number"] is not None]
-        exact = known
-    imported = [run for run in known if tag is not None and run.get("import_tag") == tag]
+    of_base = [run for run in known if run["base_tag"] == tag.removesuffix(NUMBERED)]
+    numbered = [run for run in of_base if run["run_number"] is not None]
+    imported = [run for run in known if run.get("import_tag") == tag]
     # Further answers in the same tree are named by their own tags.
     imported = [run for run in imported if not re.search(FURTHER_ANSWERS, run["run_tag"])] or imported
     if len({run["run_id"] for run in imported}) > 1 and not (exact and tag is own_tag):
@@ -239,9 +239,9 @@ def find_side(runs: Sequence[Mapping[str, Any]], name: str, text: str, tag: str 
         raise ConfigurationError(
             f"{model} was imported under the tag {tag!r} from several trees: name one of {matching}, or give --source"
         )
-    found = numbered or exact or imported
+    found = exact or imported or numbered
     if not found:
-        meant = did_you_mean(tag or "", tags.split(", "), "tags:")
+        meant = did_you_mean(tag, tags.split(", "), "tags:")
         raise ConfigurationError(f"{model} has no scored run with tag {tag!r}; {meant}")
     return Side(name, found[0]["model"], tuple(run["run_tag"] for run in found), tuple(run["run_id"] for run in found))
 

@@ -136,7 +136,7 @@ def read_runs(
         ConfigurationError: The lake has no such model, tag, tree or benchmark.
     """
     asked = {
-        "model": models,
+        "model or run": models,
         "tag or base tag": tags,
         "source": sources,
         "benchmark": [benchmark] if benchmark else (),

@@ -88,12 +88,20 @@ def known_names(connection: duckdb.DuckDBPyConnection, what: str) -> list[str]:
     return [name for (name,) in run_query(connection, _KNOWN[what]).fetchall()]
 
 
+_RUN_NAMES = """
+    select run_id from runs
+    union select model || '@@' || unnest([run_tag, base_tag, import_tag]) from runs
+    union select model || '@@' || base_tag || '-run*' from runs where run_number is not null
+    except select null
+"""
 _KNOWN = {
     "model": "select distinct model from runs",
-    "run": "select run_id from runs",
+    "model or run": f"select model from runs union ({_RUN_NAMES})",
+    "run": _RUN_NAMES,
     "tag": "select run_tag from runs union select import_tag from runs where import_tag is not null",
     "tag or base tag": """
         select run_tag from runs union select unnest([base_tag, import_tag]) from runs
+        union select base_tag || '-run*' from runs where run_number is not null
         except select null
     """,
     "source": "select distinct source from runs where source is not null",

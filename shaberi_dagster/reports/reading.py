@@ -93,7 +93,7 @@ def _selected(catalog: duckdb.DuckDBPyConnection, table: Table, selection: Any) 
     return run_statement(catalog, table.sql, {name: chosen.get(name) or None for name in names})
 
 
-_NAMES = {"models": "model", "tags": "tag or base tag", "sources": "source", "judges": "judge"}
+_NAMES = {"models": "model or run", "tags": "tag or base tag", "sources": "source", "judges": "judge"}
 """The kind of names that a selection chooses from, by its field."""
 
 

@@ -80,6 +80,13 @@ class RunSelection:
     tags: Tags = ()
     sources: Sources = ()
 
+    def __post_init__(self) -> None:
+        for model, separator, tag in (name.rpartition("@@") for name in self.models):
+            if separator and self.tags and tag not in self.tags:
+                raise ConfigurationError(
+                    f"--model {model}@@{tag} names the tag {tag}, --tag names {', '.join(self.tags)}: leave one out"
+                )
+
 
 @dataclass(frozen=True)
 class ScoreSelection(RunSelection):
@@ -114,6 +121,7 @@ class ScoreSelection(RunSelection):
     aggregate: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "pipeline", _pipeline(self.pipeline))
 
     def check(self) -> None:

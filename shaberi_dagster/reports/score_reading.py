@@ -14,6 +14,7 @@ from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.reading import benchmarks_in, check_passes, reported_scales
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import BASELINE, ScoreSelection
+from shaberi_dagster.reports.reuse import reuse_remarks
 from shaberi_dagster.reports.score_report import MOST_RUNS, ScoreReport
 from shaberi_dagster.reports.score_settings import differences, read_settings
 from shaberi_dagster.reports.scores import ScoreRow, grouped, interval_columns
@@ -124,6 +125,7 @@ def _read_ranked(
         benchmarks=benchmarks_in(catalog),
     )
     remarks = [*_remarks(selection), *_without_passes(catalog, selection, rows), *version_remarks(rows)]
+    remarks += reuse_remarks(catalog, sorted({row.run_id for row in rows}))
     scales = reported_scales(report.benchmarks)
     single = SingleScores(catalog, selection.question_sets, scales, selection.over)
     rows = with_audits(catalog, rows, scales)
@@ -143,7 +145,7 @@ def _check_names(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, 
     """Refuse a name that found nothing because there is no such name, also beside others that found something."""
     check_known("source", selection.sources, known_names(catalog, "source"), where="--source")
     asked = (
-        ("model", selection.models, ("model",)),
+        ("model or run", selection.models, ("model",)),
         ("tag or base tag", selection.tags, ("run_tag", "base_tag")),
         ("judge or planned judge", selection.judges, ("judge",)),
     )

@@ -30,6 +30,7 @@ from shaberi_dagster.reports.scores import (
 )
 from shaberi_dagster.reports.single_scores import SingleScores
 from shaberi_dagster.statistics.intervals import Estimate
+from shaberi_dagster.util.identity import NUMBERED
 from shaberi_dagster.util.lazy import lazily
 
 with lazily(__name__):  # NumPy, which scores of a single run need not wait for
@@ -292,13 +293,14 @@ def _entries(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> li
         else {}
     )
     in_order = benchmark_order()
+    single = {(row.model, row.run_tag) for row in rows if row.run_number is None}
 
     def entry(tag: str, own: Iterable[ScoreRow], n_runs: int) -> _Entry:
         ordered = tuple(sorted(own, key=lambda row: in_order(row.benchmark)))
         return _Entry(ordered[0].model, tag, n_runs, ordered, _cells(ordered))
 
     entries = []
-    for (_, base_tag, _), of_tag in tags:
+    for (model, base_tag, _), of_tag in tags:
         runs = grouped(of_tag, lambda row: row.run_tag)
         if len(runs) == 1:
             ((tag, of_run),) = runs
@@ -309,7 +311,8 @@ def _entries(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> li
         run_ids = {tag: [of_run[0].run_id] for tag, of_run in fullest}
         together = len(fullest) > 1 and not differences(settings, run_ids)
         if together:
-            entries.append(entry(base_tag, [row for _, of_run in fullest for row in of_run], len(fullest)))
+            tag = f"{base_tag}{NUMBERED}" if (model, base_tag) in single else base_tag
+            entries.append(entry(tag, [row for _, of_run in fullest for row in of_run], len(fullest)))
         alone = [run for run in runs if not (together and run in fullest)]
         entries += [entry(tag, of_run, 1) for tag, of_run in alone]
     return entries
@@ -374,10 +377,8 @@ def _not_ranked(entry: _Entry, why: str) -> Row:
 
 
 def _ranking(cells: frozenset[_Cell], entries: Sequence[_Entry]) -> Ranking:
-    counted = {(entry.model, entry.tag): tuple(row for row in entry.rows if _cell(row) in cells) for entry in entries}
-    standings = [
-        Standing(*key, entry.n_runs, rows) for entry, (key, rows) in zip(entries, counted.items(), strict=True)
-    ]
+    counted = ((entry, tuple(row for row in entry.rows if _cell(row) in cells)) for entry in entries)
+    standings = [Standing(entry.model, entry.tag, entry.n_runs, rows) for entry, rows in counted]
     standings.sort(key=lambda line: (-line.mean, line.model, line.tag))
     judges = tuple(sorted({cell[1] for cell in cells}))
     return Ranking(_asked(standings[0].rows), judges, tuple(standings))

@@ -60,7 +60,8 @@ class RunPlan:
     def _benchmark(self, name: str) -> BenchmarkPlan:
         questions = load_questions(self.spec, name, self.workspace).questions
         by_id = {question.question_id: question for question in questions}
-        asked, settings = questions[: self.spec.limit], self.spec.benchmarks[name]
+        settings = self.spec.benchmarks[name]
+        asked = questions[: settings.limit]
         if settings.asked is not None:
             chosen = frozenset(settings.asked)
             asked = tuple(question for question in asked if question.question_id in chosen)

@@ -20,6 +20,7 @@ from shaberi_dagster.judges.own import JUDGES, is_own
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.sets import ADOPTED
 from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import CUSTOM, check_parameters, default_max_tokens, resolve_endpoint
 from shaberi_dagster.llm.parameters import NAMED, check_judges_named, read_of_judge, read_settings
@@ -43,9 +44,20 @@ from shaberi_dagster.runs.spec import (
     RunSpec,
     SampleSpec,
 )
-from shaberi_dagster.runs.stored import differences, find_run, has_begun, merged, store_run, stored_spec
+from shaberi_dagster.runs.stored import (
+    differences,
+    find_run,
+    has_begun,
+    load_run,
+    merged,
+    named_tags,
+    numbered_tags,
+    run_before,
+    store_run,
+    stored_spec,
+)
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.util.identity import check_model_name, check_run_tag
+from shaberi_dagster.util.identity import NUMBERED, check_model_name, check_run_tag, names_of
 from shaberi_dagster.util.names import did_you_mean
 
 _OF_ANSWERS = (
@@ -87,14 +99,18 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
     """
     check_model_name(request.model)
     check_run_tag(request.tag)
-    stored = find_run(workspace.lake, request.model, request.tag)
+    stored = run_before(workspace.lake, request.model, request.tag)
     _check_combined(request, stored)
     if stored and stored.is_partial:
         raise ConfigurationError(
             f"run {stored.run_id} has only what `shaberi decide` or `shaberi link` asked: give another --tag"
         )
     planner = _Planner(with_preset(request, stored), stored, workspace)
-    return planner.widened_import(stored) if stored and stored.origin == "imported" else planner.spec(is_judged)
+    if stored and stored.origin == "imported":
+        return planner.widened_import(stored)
+    spec = planner.spec(is_judged)
+    is_new = load_run(workspace.lake, spec.run_id) is None  # also where its settings are those of numbered runs
+    return spec.model_copy(update={"added_pipelines": ()}) if is_new else spec
 
 
 def _check_combined(request: RunRequest, stored: RunSpec | None) -> None:
@@ -112,6 +128,61 @@ def _check_combined(request: RunRequest, stored: RunSpec | None) -> None:
             raise ConfigurationError(f"--{name.replace('_', '-')} is of several samples: add --samples and --strategy")
 
 
+def requests_of(request: RunRequest, runs: int | None, lake: Lake) -> tuple[list[RunRequest], list[str]]:
+    """Return the requests for the runs that a tag means, and remarks that say which.
+
+    Args:
+        request: Its tag names a run, numbered runs by their base tag, or these alone as `TAG-run*`.
+        runs: How many numbered runs are asked for; None: those that are there.
+        lake: Where runs are looked up.
+
+    Raises:
+        ConfigurationError: There are no such runs, or one run is asked for beside numbered ones.
+    """
+    request = _with_tag_apart(request, lake)
+    model, tag, base = request.model, request.tag, request.tag.removesuffix(NUMBERED)
+    numbered = numbered_tags(lake, model, base)
+    names = f"{base}{NUMBERED}" if len(numbered) > 1 else "".join(numbered)
+    remarks: list[str] = []
+    if runs is None and base == tag and (not numbered or find_run(lake, model, tag)):
+        tags = [tag]
+        remarks += [f"tag {tag}: the run {tag} is meant; name the numbered runs as {names}"] if numbered else []
+    elif runs is None:
+        tags = numbered
+        remarks += [f"tag {base} means its runs {', '.join(tags)}"] if base == tag else []
+        if not tags:
+            raise ConfigurationError(f"{model} has no runs {tag}: make some with --tag {base} --runs N")
+    elif runs == 1:
+        if numbered:
+            raise ConfigurationError(
+                f"--runs 1 beside the runs {', '.join(numbered)}: leave --runs out, or name one, such as "
+                f"--tag {numbered[0]}"
+            )
+        tags = [base]
+    else:
+        tags = [f"{base}-run{number}" for number in range(1, runs + 1)]
+    return [request.model_copy(update={"tag": name}) for name in tags], remarks
+
+
+def _with_tag_apart(request: RunRequest, lake: Lake) -> RunRequest:
+    """Return the request of a run that its model names as `MODEL@@TAG`, or by the run's identity.
+
+    Raises:
+        ConfigurationError: Another tag is given beside it.
+    """
+    model, separator, tag = request.model.rpartition("@@")
+    if not separator:
+        return request
+    if "tag" in request.model_fields_set and request.tag != tag:
+        raise ConfigurationError(
+            f"--model {request.model} names the tag {tag}, --tag names {request.tag}: leave one out"
+        )
+    if not named_tags(lake, model, tag):
+        of_run_id, _ = names_of(request.model)
+        model = of_run_id if named_tags(lake, of_run_id, tag) else model
+    return request.model_copy(update={"model": model, "tag": tag})
+
+
 def named_judges(request: RunRequest, workspace: Workspace) -> list[str]:
     """Name the judges that the request names, by model or prompt; none when it leaves them to the run.
 
@@ -122,7 +193,7 @@ def named_judges(request: RunRequest, workspace: Workspace) -> list[str]:
     """
     if not request.judge_models and not request.judge_prompt:
         return []
-    stored = find_run(workspace.lake, request.model, request.tag)
+    stored = run_before(workspace.lake, request.model, request.tag)
     planner = _Planner(with_preset(request, stored), stored, workspace)
     benchmarks = map(get_benchmark, benchmarks_of(planner.request, planner.stored))
     return list(dict.fromkeys(name for benchmark in benchmarks for name in planner.asked_judges(benchmark)))
@@ -224,7 +295,7 @@ class _Planner:
             passes=_passes(request, judges, stored),
             members=() if members == (itself,) else members,
             consensus=None if consensus == itself else consensus,
-            limit=request.limit,
+            shares_samples=request.shares_samples,
         )
         _check_parameters(asked)
         if stored is None or (differences(stored, asked) and not has_begun(stored, self.workspace)):
@@ -278,8 +349,18 @@ class _Planner:
             kept_by=request.preset or (before.kept_by if before else None),
             entry=PluginEntry.of(benchmark),
             judges=judges,
+            limit=self._limit(before),
             **self._samples(benchmark),
         )
+
+    def _limit(self, before: BenchmarkSpec | None) -> int | None:
+        """Return the limit that is asked for, else the benchmark's own, else that of the run's others."""
+        match self.request.limit:
+            case int() as limit:
+                return limit
+            case "all":
+                return None
+        return before.limit if before else self.stored.limit if self.stored else None
 
     def _left_out(self, benchmark: Benchmark) -> tuple[int, ...]:
         return left_out(self.request, benchmark.name)
@@ -305,8 +386,10 @@ class _Planner:
     def _question_set(self, benchmark: Benchmark) -> tuple[QuestionSet, SampleSpec | None]:
         request, workspace = self.request, self.workspace
         names = [name for name in request.question_sets or [] if name.partition("@")[0] == benchmark.name]
-        nothing_asked = not names and request.questions is None and workspace.settings.datasets is None
-        before = self._before(benchmark) if nothing_asked else None
+        before = self._before(benchmark) if not names and request.questions is None else None
+        datasets = workspace.settings.datasets
+        if before and datasets and before.source == f"folder:{datasets.absolute()}":
+            before = None  # its file may have been edited
         if self.stored and before and _is_sample(request, before):
             return load_questions(self.stored, benchmark.name, workspace), before.sample
         name = names[0] if names else None

@@ -134,6 +134,7 @@ class CacheRequest(BaseModel):
             sample_seed=self.sample_seed,
             temperature=self.temperature,
             questions=self.questions,
+            shares_samples=True,
             **settings | others | where,
         )
 

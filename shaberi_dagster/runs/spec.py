@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from itertools import product
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import orjson
 from pydantic import (
@@ -37,7 +37,7 @@ from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.runs.marks import GROWS, IDENTITY, MOVES, Grows, Identity
 from shaberi_dagster.runs.option import InGroup, Option
-from shaberi_dagster.util.identity import run_id_of, sha256_json
+from shaberi_dagster.util.identity import RUN_NUMBER, run_id_of, sha256_json
 from shaberi_dagster.util.models import Frozen
 from shaberi_dagster.util.names import message_of
 
@@ -49,14 +49,29 @@ SINGLE = "single"
 """The strategy of no consensus: one answer as it is."""
 TREE, CACHES = "legacy tree", "ensemble cache"
 """`source` of question sets that imported runs have."""
-_RUN_NUMBER = re.compile(r"(?P<base>.+)-run(?P<number>[1-9]\d*)")
 
 
 BaseUrl = Annotated[str | None, Field(description="Endpoint of the model, up to /v1"), Option("how", metavar="URL")]
 JudgeBaseUrl = Annotated[
     str | None, Field(description="Endpoint of the judges, up to /v1"), Option("how", metavar="URL")
 ]
-Limit = Annotated[int | None, Field(ge=1, description="Only the first N questions of each benchmark"), Option("what")]
+
+
+def _limit(value: Any) -> Any:
+    """Return a number of questions, `all` or None."""
+    if value in ("all", None):
+        return value
+    if isinstance(value, bool) or not re.fullmatch(r"[+]?0*[1-9]\d*", str(value).strip()):
+        raise ValueError(f"a whole number from 1, or all, not {value!r}")
+    return int(value)
+
+
+Limit = Annotated[
+    Annotated[int, Field(ge=1)] | Literal["all"] | None,
+    BeforeValidator(_limit),
+    Field(description="The first N questions; default: the run's, or all"),
+    Option("what", metavar="N|all"),
+]
 KeyVariable = Annotated[
     str | None,
     AfterValidator(check_variable),
@@ -298,6 +313,7 @@ class RunRequest(BaseModel):
     limit: Limit = None
     questions: Questions = None
     question_sets: QuestionSets = None
+    shares_samples: Annotated[bool, Field(description="Samples count for other such runs at the same address")] = False
 
     @model_validator(mode="before")
     @classmethod
@@ -333,11 +349,6 @@ class RunRequest(BaseModel):
                 first = error.errors()[0]
                 raise ConfigurationError(f"--sweep {'.'.join(map(str, first['loc']))}: {message_of(first)}") from error
         return requests
-
-    def independent(self, runs: int) -> "list[RunRequest]":
-        """So many runs of the same, whose tags are numbered; one keeps its tag."""
-        tags = [self.tag] if runs == 1 else [f"{self.tag}-run{number}" for number in range(1, runs + 1)]
-        return [self.model_copy(update={"tag": tag}) for tag in tags]
 
 
 _OF_SOME = ModelSettings.model_fields.keys() - {"benchmarks", "models"}
@@ -400,7 +411,12 @@ class CallOptions(BaseModel):
         Option("advanced"),
     ] = 1800.0
     fresh: Annotated[
-        bool, Field(description="Do not use the replies that other runs have paid for"), Option("advanced")
+        bool, Field(description="Use no reply of another run: no shared sample, no dated model's"), Option("advanced")
+    ] = False
+    reuse: Annotated[
+        bool,
+        Field(description="Use replies of other runs from the same address, as no evidence of their own"),
+        Option("advanced"),
     ] = False
     max_cost: Annotated[
         float | None, Field(ge=0, description="No further call when so many USD are spent"), Option("budget")
@@ -410,6 +426,12 @@ class CallOptions(BaseModel):
         Field(ge=0, description="No further call after so many tokens, in and out"),
         Option("budget"),
     ] = None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        if self.fresh and self.reuse:
+            raise ValueError("--fresh uses no reply of another run and --reuse all there are: leave one out")
+        return self
 
     @property
     def limiter_settings(self) -> LimiterSettings:
@@ -429,9 +451,13 @@ def _first_known(stored: str | None, asked: str | None) -> str | None:
     return stored or asked
 
 
+def _either(stored: bool, asked: bool) -> bool:
+    return stored or asked
+
+
 def _wider(*limits: int | None) -> int | None:
-    """Return the higher limit; None is none."""
-    return None if None in limits else max(limit for limit in limits if limit is not None)
+    """Return the highest limit; None is none."""
+    return None if None in limits else max((limit for limit in limits if limit is not None), default=None)
 
 
 class SampleSpec(Frozen):
@@ -521,6 +547,8 @@ class BenchmarkSpec(Frozen):
         Literal["known", "some known", "unknown"], IDENTITY, Field(exclude_if=lambda texts: texts == "known")
     ] = "known"
     """False where the texts of its questions are unknown: nobody can judge its answers."""
+    limit: Annotated[int | None, Grows(_wider), Field(exclude_if=lambda limit: limit is None)] = None
+    """Only the first so many of its questions; None: all."""
     asked: Annotated[tuple[str, ...] | None, Field(exclude_if=lambda asked: asked is None)] = None
     """Identities of the questions that a decision has asked so far; None: the run is none of a decision."""
 
@@ -573,6 +601,11 @@ class PassSpec(Frozen):
     @property
     def _content(self) -> dict[str, Any]:
         return dict(self) | {"config_hash": None}
+
+
+def pipeline_name(pipeline: Sequence[PassSpec]) -> str:
+    """Return the name of a pipeline of passes, as tables of scores have it."""
+    return ",".join(settings.name for settings in pipeline)
 
 
 class ModelSpec(Frozen):
@@ -641,8 +674,11 @@ class RunSpec(Frozen):
     """Whose samples the shared ones are, in turn; none: the model's own."""
     consensus: Annotated[ModelSpec | None, MOVES] = None
     """Makes the strategies' calls; None is the model itself."""
-    limit: Annotated[int | None, Grows(_wider)] = None
+    shares_samples: Annotated[bool, Grows(_either), Field(exclude_if=lambda shared: not shared)] = False
+    """Whether other runs of `quick-eval` and `generate-cache` may use its samples, and it theirs."""
     # Left out of JSON when there are none.
+    added_pipelines: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
+    """Pipelines of passes that were added to stored answers, as names joined by commas; others belong to the run."""
     plugins: Annotated[tuple[PluginSpec, ...], Field(exclude_if=lambda plugins: not plugins)] = ()
     """Plugin files that it uses."""
 
@@ -653,7 +689,9 @@ class RunSpec(Frozen):
         Raises:
             pydantic.ValidationError: It is none.
         """
-        values = orjson.loads(stored) if isinstance(stored, str) else stored
+        values = dict(orjson.loads(stored) if isinstance(stored, str) else stored)
+        if (limit := values.pop("limit", None)) is not None:  # of the whole run, before benchmarks had their own
+            values["benchmarks"] = {name: {"limit": limit, **own} for name, own in values["benchmarks"].items()}
         if values.get("kind") == _LEGACY_KIND:
             return cls.model_validate(_from_caches(values) if "system" in values else _from_tree(values))
         return cls.model_validate(values if {"version", "kind"} & values.keys() else _from_version_1(values))
@@ -677,7 +715,12 @@ class RunSpec(Frozen):
 
     @property
     def _numbered(self) -> re.Match[str] | None:
-        return None if self.origin == "imported" else _RUN_NUMBER.fullmatch(self.run_tag)
+        return None if self.origin == "imported" else RUN_NUMBER.fullmatch(self.run_tag)
+
+    @property
+    def limit(self) -> int | None:
+        """The highest limit of its benchmarks; None where one has none."""
+        return _wider(*(settings.limit for settings in self.benchmarks.values()))
 
     @property
     def is_partial(self) -> bool:
@@ -740,7 +783,7 @@ class RunSpec(Frozen):
         """Questions planned for a benchmark, which is what each strategy answers."""
         own = self.benchmarks[benchmark]
         all_of_them = own.n_questions if own.asked is None else len(own.asked)
-        return min(all_of_them, self.limit or all_of_them)
+        return min(all_of_them, own.limit or all_of_them)
 
     def n_planned(self, benchmark: str) -> int:
         """Samples planned for a benchmark."""

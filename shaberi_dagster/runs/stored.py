@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -18,10 +18,17 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.endpoints import not_sent
 from shaberi_dagster.runs.marks import contradictions, widened
 from shaberi_dagster.runs.questions import load_questions, store_question_set
-from shaberi_dagster.runs.spec import PassSpec, RunSpec
+from shaberi_dagster.runs.spec import PassSpec, RunSpec, pipeline_name
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import VERSION
-from shaberi_dagster.util.identity import FURTHER_ANSWERS, check_model_name, check_run_tag, run_id_of
+from shaberi_dagster.util.identity import (
+    FURTHER_ANSWERS,
+    NUMBERED,
+    RUN_NUMBER,
+    check_model_name,
+    check_run_tag,
+    run_id_of,
+)
 from shaberi_dagster.util.names import check_known
 
 
@@ -69,26 +76,73 @@ def find_run(lake: Lake, model: str, tag: str) -> RunSpec | None:
     return load_run(lake, found["run_id"][0]) if found.height else None
 
 
+def numbered_tags(lake: Lake, model: str, tag: str) -> list[str]:
+    """Return the tags of the runs `TAG-run1`, `TAG-run2` … of a model, by their number."""
+    runs = lake.read("runs", {"model": model, "base_tag": tag}, ["run_tag", "run_number"])
+    return runs.drop_nulls("run_number").sort("run_number")["run_tag"].to_list()
+
+
+def named_tags(lake: Lake, model: str, tag: str) -> list[str]:
+    """Return the tags of the stored runs that a tag means: its own run or import, else its numbered runs.
+
+    `TAG-run*` means the numbered ones alone.
+
+    Raises:
+        ConfigurationError: It was imported from several trees.
+    """
+    base = tag.removesuffix(NUMBERED)
+    if base == tag and (found := find_run(lake, model, tag)):
+        return [found.run_tag]
+    return numbered_tags(lake, model, base)
+
+
+def run_before(lake: Lake, model: str, tag: str) -> RunSpec | None:
+    """Find the run of a tag; for a new one among numbered runs, return the settings that it has from the first."""
+    if (found := find_run(lake, model, tag)) or not (numbered := RUN_NUMBER.fullmatch(tag)):
+        return found
+    tags = numbered_tags(lake, model, numbered["base"])
+    first = load_run(lake, run_id_of(model, tags[0])) if tags else None
+    if first is None:
+        return None
+    judges = tuple(judge.model_copy(update={"rounds": {}}) for judge in first.judges)
+    return first.model_copy(update={"run_tag": tag, "judges": judges, "added_pipelines": ()})
+
+
 def chosen_runs(lake: Lake, models: Sequence[str], tags: Sequence[str], sources: Sequence[str]) -> pl.DataFrame:
     """Select the runs with these models, tags and trees, by their identity; none of a kind means all.
 
     Args:
         lake: Where they are.
-        models: Only these.
-        tags: Only with one of these tags, base tags or tags of their import.
+        models: Only these, or runs as MODEL@@TAG.
+        tags: Only with one of these tags, base tags, `TAG-run*`, or tags of their import.
         sources: Only imported from these trees.
 
     Raises:
         ConfigurationError: The lake has no such model, tag or tree.
     """
-    names = ["run_tag", "base_tag", "import_tag"]
-    runs = lake.read("runs", columns=["run_id", "model", *names, "run_number", "source"]).sort("run_id")
-    chosen = runs
-    for kind, given, columns in (("model", models, ["model"]), ("tag", tags, names), ("source", sources, ["source"])):
+    columns = ["run_id", "model", "run_tag", "base_tag", "import_tag", "run_number", "source"]
+    chosen = runs = lake.read("runs", columns=columns).sort("run_id")
+    for kind, given, names_of in (("model", models, _models), ("tag", tags, _tags), ("source", sources, _sources)):
         if given:
-            check_known(kind, given, pl.concat([runs[name] for name in columns]).drop_nulls().unique().to_list())
-            chosen = chosen.filter(pl.any_horizontal(pl.col(columns).is_in(list(given))))
+            names = [names_of(row) for row in runs.iter_rows(named=True)]
+            check_known(kind, given, set[str]().union(*names))
+            matching = [run for run, own in zip(runs["run_id"], names, strict=True) if not own.isdisjoint(given)]
+            chosen = chosen.filter(pl.col("run_id").is_in(matching))
     return chosen
+
+
+def _models(run: Mapping[str, Any]) -> set[str]:
+    """Return the names by which a run is chosen: its model, itself, and its model with each of its tags."""
+    return {run["model"], run["run_id"], *(f"{run['model']}@@{tag}" for tag in _tags(run))}
+
+
+def _tags(run: Mapping[str, Any]) -> set[str]:
+    numbered = [] if run["run_number"] is None else [f"{run['base_tag']}{NUMBERED}"]
+    return {*filter(None, (run["run_tag"], run["base_tag"], run["import_tag"])), *numbered}
+
+
+def _sources(run: Mapping[str, Any]) -> set[str]:
+    return set(filter(None, [run["source"]]))
 
 
 def store_run(spec: RunSpec, workspace: Workspace) -> None:
@@ -164,9 +218,11 @@ def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
             f"run {stored.run_id} was made with {'; '.join(unlike)}: give another --tag, or the same settings"
         )
     # Those that are asked for come last: where the beginning of one has another's name, the later one counts.
-    again = {_names(pipeline) for pipeline in asked.passes}
-    kept = (_moved_along(pipeline, asked.judges) for pipeline in stored.passes if _names(pipeline) not in again)
-    return widened(stored, asked).model_copy(update={"passes": (*kept, *asked.passes)})
+    again = {pipeline_name(pipeline) for pipeline in asked.passes}
+    kept = (_moved_along(pipeline, asked.judges) for pipeline in stored.passes if pipeline_name(pipeline) not in again)
+    new = again - {pipeline_name(pipeline) for pipeline in stored.passes}
+    added = (*stored.added_pipelines, *sorted(new))
+    return widened(stored, asked).model_copy(update={"passes": (*kept, *asked.passes), "added_pipelines": added})
 
 
 def has_begun(spec: RunSpec, workspace: Workspace) -> bool:
@@ -213,10 +269,6 @@ def _moved_along(pipeline: Sequence[PassSpec], judges: Sequence[JudgeSpec]) -> t
         return settings.model_copy(update={"endpoint": there.moved_from(settings.endpoint)})
 
     return tuple(map(moved, pipeline))
-
-
-def _names(pipeline: Sequence[PassSpec]) -> tuple[str, ...]:
-    return tuple(settings.name for settings in pipeline)
 
 
 def _not_sent(spec: RunSpec) -> list[str] | None:

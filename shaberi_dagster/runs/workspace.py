@@ -5,8 +5,8 @@ import atexit
 import gc
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,8 +20,7 @@ import uvloop
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.journal.backends import journals_of
-from shaberi_dagster.journal.base import Claims, Journal, Journals
-from shaberi_dagster.journal.records import Call
+from shaberi_dagster.journal.base import Journals
 from shaberi_dagster.lake.schemas import PRICES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.budget import Budget
@@ -217,25 +216,6 @@ class Workspace:
     def journals(self) -> Journals:
         """Journals of finished calls, until these are in the lake."""
         return journals_of(self.settings.warehouse)
-
-    def claims(self, journal: Journal) -> AbstractContextManager[Claims | None]:
-        """Return the claims that keep other processes from making the same calls; none with `fresh`, or on macOS."""
-        return nullcontext() if self.options.fresh else journal.claims()
-
-    def paid_calls(self, run_id: str, request_hashes: Sequence[str]) -> dict[str, Call]:
-        """The finished calls of the lake that answer these requests; the last one where it was made again.
-
-        Args:
-            run_id: Who asks; with the option `fresh` only the calls of this run count.
-            request_hashes: What is asked.
-        """
-        if not request_hashes:
-            return {}
-        keys: dict[str, str | Sequence[str]] = {"status": "ok", "request_hash": request_hashes}
-        if self.options.fresh:
-            keys["run_id"] = run_id
-        rows = self.lake.read("calls", keys).sort("created_at")
-        return {row["request_hash"]: Call.from_record(row) for row in rows.iter_rows(named=True)}
 
     def engine_thread(self) -> EngineThread:
         """The engine of this process, started at first use; it ends with the process."""

@@ -47,6 +47,7 @@ class Answers(RowStage[AnswerItem]):
         "complete": "There is a row for each planned sample of the question set.",
         "few_failures": "At most 5 % of the samples failed.",
     }
+    makes_samples = True
     key = ("run_id", "benchmark", "question_id", "sample_index")
     identity = ("request_hash",)
     result_columns = (

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mappin
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import polars as pl
@@ -32,7 +33,7 @@ from shaberi_dagster.llm.workers import run_all
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.stages.paid import PaidCalls
+from shaberi_dagster.stages.paid import PaidCalls, Sharing
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.memory import give_back
 from shaberi_dagster.util.progress import StageProgress
@@ -210,6 +211,7 @@ class RowStage(Stage, Generic[ItemT]):
         final_statuses: Statuses that are results; other rows are made again.
         label: The column by which progress is shown within a benchmark; "" for none.
         supersedes: Whether replaced rows are kept as superseded.
+        makes_samples: Whether its rows are samples, which `generate-cache` and `quick-eval` share.
         result_columns: Columns that `result` needs.
         lines: Progress by benchmark and label.
     """
@@ -221,6 +223,7 @@ class RowStage(Stage, Generic[ItemT]):
     final_statuses: ClassVar[tuple[str, ...]] = ("ok",)
     label: ClassVar[str] = ""
     supersedes: ClassVar[bool] = False
+    makes_samples: ClassVar[bool] = False
     result_columns: ClassVar[tuple[str, ...]]
 
     def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
@@ -306,7 +309,15 @@ class RowStage(Stage, Generic[ItemT]):
             self.known_calls,
             unusable=self.unusable_calls(stored),
             is_usable=self.is_usable,
+            sharing=self.sharing,
         )
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        """Which calls of other runs count for it."""
+        spec, (run_id,) = self.plan.spec, self.run_ids
+        addresses = {endpoint.base_url for endpoint, _ in self.model_endpoints(spec)}
+        return Sharing(spec, run_id, addresses, self.workspace, of_samples=self.makes_samples)
 
     def superseded_rows(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows that are kept, as superseded, of those that are replaced."""
@@ -462,7 +473,7 @@ class JournaledCalls(Generic[ItemT]):
         self._engine = workspace.engine_thread().engine
         paid = stage.paid_calls(survey.stored)
         refused_before = budget.refused
-        with workspace.claims(self._journal) as claims:
+        with self._journal.claims() as claims:
             session = CallSession(
                 self._engine,
                 self._journal,
@@ -470,6 +481,7 @@ class JournaledCalls(Generic[ItemT]):
                 paid.find,
                 budget,
                 claims=claims,
+                may_take=stage.sharing.may_take,
                 news=paid.news,
                 tell=reporter.note,
             )

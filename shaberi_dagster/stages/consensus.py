@@ -226,11 +226,10 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             "benchmark": self.benchmarks,
             "model": self._consensus.model,
         }
-        if self.workspace.options.fresh:
-            keys["run_id"] = self.run_ids
-        rows = self.workspace.lake.read("calls", keys).sort("created_at")
-        calls = (Call.from_record(row) for row in rows.iter_rows(named=True))
-        return {call.request_hash: call for call in calls if self.is_usable(call)}
+        rows = self.workspace.lake.read("calls", keys).sort("created_at").iter_rows(named=True)
+        calls = ((row["run_id"], Call.from_record(row)) for row in rows)
+        counted = (call for run_id, call in calls if self.sharing.counts(run_id, call))
+        return {call.request_hash: call for call in counted if self.is_usable(call)}
 
     def is_usable(self, call: Call) -> bool:
         """Return whether the call brought a text."""

@@ -196,6 +196,11 @@ class _Replay:
         return next(filter(None, calls), None)
 
 
+def _payer(stage: RowStage[Any], request: ChatRequest) -> str:
+    """Return the run that pays for a request; "" where the runs of a command pay once for all of them."""
+    return "" if stage.sharing.may_take(request.model, request.endpoint.base_url) else stage.run_ids[0]
+
+
 async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str, str]]) -> _Groups:
     """Count the calls of a stage, and let the next one see its rows."""
     survey = stage.survey()
@@ -209,7 +214,6 @@ async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str
     items = list(stage.items(survey.pending))
     replay = _Replay(stage, survey.stored)
     replay.prefetch(item.request for item in items if item.request)
-    payer = stage.run_ids[0] if stage.workspace.options.fresh else ""
     made = []
     for item in items:
         finished = None if item.inputs_missing else await _made(stage, item, replay)
@@ -219,7 +223,7 @@ async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str
             continue
         group, (low, high) = groups[item.columns["benchmark"], caller], item.calls
         if not item.inputs_missing:
-            fresh = {(payer, request.request_hash) for request in replay.needed} - counted
+            fresh = {(_payer(stage, request), request.request_hash) for request in replay.needed} - counted
             counted |= fresh
             later = [max(total - replay.replies - len(replay.needed), 0) if fresh else 0 for total in (low, high)]
             low, high = (len(fresh) + more for more in later)

@@ -1,5 +1,6 @@
 """The metrics of a run, rolled up from its scores by SQL, and the run's status."""
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -104,18 +105,41 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
     done = all(state == "complete" for state in states.values())
     status = "complete" if done else "error" if error else "decision" if spec.is_partial else "partial"
     by_benchmark = orjson.dumps(states).decode()
-    if not changed and row.select("status", "status_by_benchmark").rows() == [(status, by_benchmark)]:
+    reused = _reused_replies(spec.run_id, workspace.lake)
+    state = (status, by_benchmark, orjson.dumps(reused).decode() if reused else None)
+    if not changed and row.select("status", "status_by_benchmark", "reused_replies").rows() == [state]:
         return status
     now = datetime.now(UTC)
     finished = pl.coalesce("finished_at", pl.lit(now)) if done else pl.lit(None, dtype=pl.Datetime("us", "UTC"))
     row = row.with_columns(
         status=pl.lit(status),
         status_by_benchmark=pl.lit(by_benchmark),
+        reused_replies=pl.lit(state[-1], dtype=pl.String),
         updated_at=pl.lit(now),
         finished_at=finished,
     )
     workspace.lake.replace("runs", row, {"run_id": spec.run_id})
     return status
+
+
+def _reused_replies(run_id: str, lake: Lake) -> dict[str, dict[str, int]]:
+    """Count the rows of a run that are replies to calls of other runs: by stage and run."""
+    own = lake.read("calls", {"run_id": run_id, "status": "ok"}, ["request_hash"])["request_hash"]
+    others = {}
+    for stage in ("answers", "judgements", "pass_outputs"):
+        current = pl.lit(value=True) if stage != "judgements" else ~pl.col("superseded")
+        columns = ["request_hash", *(["superseded"] if stage == "judgements" else [])]
+        hashes = (
+            lake.read(stage, {"run_id": run_id, "status": "ok"}, columns).filter(current)["request_hash"].drop_nulls()
+        )
+        others[stage] = hashes.filter(~hashes.is_in(own.to_list()))
+    wanted = sorted({name for hashes in others.values() for name in hashes})
+    if not wanted:
+        return {}
+    calls = lake.read("calls", {"request_hash": wanted, "status": "ok"}, ["request_hash", "run_id", "created_at"])
+    payers = dict(calls.sort("created_at").select("request_hash", "run_id").iter_rows())
+    counted = {stage: Counter(payers[name] for name in hashes if name in payers) for stage, hashes in others.items()}
+    return {stage: dict(sorted(by_run.items())) for stage, by_run in counted.items() if by_run}
 
 
 def with_scales(plan: pl.DataFrame) -> pl.DataFrame:

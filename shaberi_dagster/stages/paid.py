@@ -1,14 +1,76 @@
-"""The calls that a stage need not make: they are paid for, in the lake or in the journal of another run."""
+"""The calls that a stage need not make: its run's own, and those replies of other runs that count for it."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+import orjson
+
 from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.endpoints import is_providers
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.util.identity import PARTIAL_TAG, run_id_of
+
+_DATED = re.compile(r".*[-@](?:19|20)\d\d-?[01]\d-?[0-3]\d")
+_ALIAS = re.compile(r"preview|latest|exp(?:erimental)?\b")
+
+
+class Sharing:
+    """Rule that says which finished calls count for a stage of a run.
+
+    Calls of the run itself, and of the part of it that decisions asked, always count. A call of another run counts in
+    three cases: a sample that both runs share (`generate-cache`, `quick-eval`), a provider's dated model, or any with
+    the option `reuse`; always from an address where the run is now. A server of one's own may serve other weights
+    under the same name tomorrow.
+
+    Args:
+        spec: The run; None for calls that are no run's.
+        run_id: Whose calls are its own.
+        addresses: Where it calls models now.
+        workspace: Its lake says which runs share their samples.
+        of_samples: Whether the stage makes samples.
+    """
+
+    def __init__(
+        self, spec: RunSpec | None, run_id: str, addresses: AbstractSet[str], workspace: Workspace, *, of_samples: bool
+    ) -> None:
+        self._own, self._addresses, self._workspace = {run_id}, addresses, workspace
+        if spec:
+            tag = spec.run_tag
+            twin = tag.removeprefix(PARTIAL_TAG) if spec.is_partial else PARTIAL_TAG + tag
+            self._own.add(run_id_of(spec.model, twin))
+        options = workspace.options
+        self._all, self._dated = options.reuse, not options.fresh
+        self._samples = bool(spec and spec.shares_samples and of_samples and not options.fresh)
+        self._sharing: dict[str, bool] = {}
+
+    def may_take(self, model: str, base_url: str) -> bool:
+        """Return whether a call of another run may count for a request to a model."""
+        return self._all or self._samples or (self._dated and is_dated(model, base_url))
+
+    def counts(self, run_id: str, call: Call) -> bool:
+        """Return whether a call of a run counts."""
+        if run_id in self._own:
+            return True
+        if call.base_url not in self._addresses:
+            return False
+        return self._all or (self._dated and is_dated(call.model, call.base_url)) or self._shares(run_id)
+
+    def _shares(self, run_id: str) -> bool:
+        if self._samples and run_id not in self._sharing:
+            specs = self._workspace.lake.read("runs", {"run_id": run_id}, ["spec"])["spec"]
+            self._sharing[run_id] = any(orjson.loads(spec).get("shares_samples", False) for spec in specs)
+        return self._samples and self._sharing[run_id]
+
+
+def is_dated(model: str, base_url: str) -> bool:
+    """Return whether a provider serves these weights for good: a model whose name ends with a date, and no preview."""
+    return bool(_DATED.fullmatch(model)) and not _ALIAS.search(model) and is_providers(base_url)
 
 
 class PaidCalls:
-    """Finished calls for a stage of one run; with the option `fresh` only those of this run.
+    """Finished calls for a stage of one run.
 
     Args:
         run_id: The run.
@@ -17,6 +79,7 @@ class PaidCalls:
         known: Reads those of the lake by request hash; where it gives None they are looked up one by one.
         unusable: Request hashes whose calls brought no result.
         is_usable: Whether a call may answer a request of the stage.
+        sharing: Which calls of other runs count.
     """
 
     def __init__(
@@ -28,14 +91,14 @@ class PaidCalls:
         *,
         unusable: AbstractSet[str],
         is_usable: Callable[[Call], bool],
+        sharing: Sharing,
     ) -> None:
-        self._run_id, self._workspace = run_id, workspace
+        self._workspace, self._sharing = workspace, sharing
         self._unusable, self._is_usable = unusable, is_usable
         self._version = self._version_now()  # before they are read
         self._known = known()
-        others = workspace.journals.others(run_id, stage)
-        self._journals = None if workspace.options.fresh else others
-        self._ended = others.ended
+        self._journals = workspace.journals.others(run_id, stage)
+        self._ended = self._journals.ended
         self._missing: set[str] = set()
         self._later: dict[str, Call] = {}
 
@@ -67,21 +130,25 @@ class PaidCalls:
         return {name: self._later.pop(name) for name in wanted & self._later.keys()} | journaled
 
     def _in_journals(self, wanted: set[str]) -> dict[str, Call]:
-        return self._usable(self._journals.find(wanted)) if self._journals else {}
+        return self._usable(self._journals.find(wanted))
 
     def _follow_ended(self) -> bool:
         """See in the lake what other hosts have put there, if journals of theirs have ended; whether they have."""
-        if self._journals is None or self._journals.ended == self._ended:
+        if self._journals.ended == self._ended:
             return False
         self._ended = self._journals.ended
         self._workspace.lake.refresh()
         return True
 
     def _read(self, wanted: set[str]) -> dict[str, Call]:
-        return self._usable(self._workspace.paid_calls(self._run_id, sorted(wanted)))
+        if not wanted:
+            return {}
+        rows = self._workspace.lake.read("calls", {"status": "ok", "request_hash": sorted(wanted)}).sort("created_at")
+        return self._usable((row["run_id"], Call.from_record(row)) for row in rows.iter_rows(named=True))
 
-    def _usable(self, calls: dict[str, Call]) -> dict[str, Call]:
-        return {name: call for name, call in calls.items() if self._is_usable(call)}
+    def _usable(self, calls: Iterable[tuple[str, Call]]) -> dict[str, Call]:
+        counted = (call for run_id, call in calls if self._sharing.counts(run_id, call))
+        return {call.request_hash: call for call in counted if self._is_usable(call)}
 
     def _version_now(self) -> int:
         lake = self._workspace.lake

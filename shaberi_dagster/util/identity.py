@@ -13,6 +13,12 @@ from shaberi_dagster.errors import ConfigurationError
 
 _SAFE = frozenset(string.ascii_letters + string.digits + "._-")
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+RUN_NUMBER = re.compile(r"(?P<base>.+)-run(?P<number>[1-9]\d*)")
+"""Tag of a numbered run."""
+NUMBERED = "-run*"
+"""End of a tag that means all numbered runs of its base tag."""
+PARTIAL_TAG = "decide-"
+"""Beginning of the tag of the part of a run that decisions asked."""
 FURTHER_ANSWERS = r"-gen\d+$"
 """End of the tags of runs with further imported answers of a model in the same tree."""
 _MAX_NAME = 200  # of the safe name; a file system takes 255 bytes

@@ -25,9 +25,6 @@ def check_known(what: str, given: Iterable[str], known: Collection[str], where: 
     """
     for name in given:
         if name not in known:
-            model, apart, tag = name.partition("@@")
-            if what == "model" and apart and model in known:
-                raise ConfigurationError(f"no model {name!r}: name model and tag apart, as --model {model} --tag {tag}")
             option = f"{where}: " if where else ""
             raise ConfigurationError(f"{option}no {what} {name!r}; {did_you_mean(name, known, 'the lake has')}")
 

@@ -1,8 +1,8 @@
 -- One model's answer to one question and what each judge wrote about it, replaced judgements included.
 -- $question: its place in the set, or the beginning of its question_id (8 digits or more where none is a letter).
 -- $benchmark: benchmark
--- $model: model
--- $run_tag: tag = null
+-- $model: model or run
+-- $run_tag: tag or base tag = null
 with asked as (
     select benchmark, question_set, question_id
     from questions
@@ -18,8 +18,7 @@ select
 from answers
 semi join asked using (benchmark, question_set, question_id)
 where benchmark = $benchmark
-  and model = $model
-  and run_tag = coalesce($run_tag, run_tag)
+  and run_id in (from selected_runs([$model], if($run_tag is null, null, [$run_tag]), null))
 union all
 select
     question_set, run_tag, sample_index,
@@ -28,6 +27,5 @@ select
 from judgements
 semi join asked using (benchmark, question_set, question_id)
 where benchmark = $benchmark
-  and model = $model
-  and run_tag = coalesce($run_tag, run_tag)
+  and run_id in (from selected_runs([$model], if($run_tag is null, null, [$run_tag]), null))
 order by question_set, run_tag, sample_index, what, judge, created_at;

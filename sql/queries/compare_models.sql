@@ -1,7 +1,7 @@
 -- Some models ($models, separated by commas) over the judges and question sets that all their runs share.
 -- $models: models
 -- $benchmark: benchmark or overall = overall
--- $run_tags: tags = null
+-- $run_tags: tag or base tags = null
 -- $policy: null policy = legacy
 select
     benchmark, question_sets, judges, model, run_tag, score, n_scored, n_planned, n_failed, n_excluded,

@@ -2,8 +2,8 @@
 -- it (asked: the judge, strategy or pass). n_rows: rows in force with that prompt; 0: all of them were replaced. The
 -- fallback prompt stands in the view prompts only, for rows name the judge's first prompt. No texts: from before they were
 -- recorded, or imported.
--- $model: model
--- $run_tag: tag = null
+-- $model: model or run
+-- $run_tag: tag or base tag = null
 -- $benchmark: benchmark = null
 -- $judge: judge = null
 with used as (
@@ -22,8 +22,7 @@ with used as (
 counted as (
     select stage, run_id, benchmark, asked, prompt_hash, count(*) filter (in_force) as n_rows
     from used
-    where model = $model
-      and run_tag = coalesce($run_tag, run_tag)
+    where run_id in (from selected_runs([$model], if($run_tag is null, null, [$run_tag]), null))
       and prompt_hash is not null
       and ($benchmark is null or benchmark = $benchmark)
       and ($judge is null or (stage = 'judgements' and asked = $judge))

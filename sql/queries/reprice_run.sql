@@ -1,8 +1,8 @@
 -- What runs would cost at the prices of a date, per stage, benchmark and called model, beside what was recorded. Without
 -- a date: at the price of each call's own date as the table prices has it now.
 -- $run_id: run = null
--- $model: model = null
--- $tag: tag = null
+-- $model: model or run = null
+-- $tag: tag or base tag = null
 -- $price_date = null
 select
     run_id, runs.model, runs.run_tag, stage, benchmark, calls.model as called_model, base_url,
@@ -15,8 +15,7 @@ select
     list_sort(list(distinct price_source) filter (price_source is not null)) as price_sources
 from cost_at($price_date) as calls
 left join runs using (run_id)
-where ($run_id is null or run_id = $run_id)
-  and ($model is null or runs.model = $model)
-  and ($tag is null or runs.run_tag = $tag or run_id in (from imported_runs([$tag], null)))
+where ($run_id is null or run_id in (from named_runs($run_id)))
+  and run_id in (from selected_runs(if($model is null, null, [$model]), if($tag is null, null, [$tag]), null))
 group by all
 order by run_id, stage, benchmark, called_model;

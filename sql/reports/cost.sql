@@ -9,11 +9,9 @@ select
     strftime(min(first_call_at), '%Y-%m-%d') as first_day, strftime(max(last_call_at), '%Y-%m-%d') as last_day
 from token_usage
 where ($run_ids is null or list_contains($run_ids, run_id))
-  and ($models is null or list_contains($models, model))
   and (
-      $tags is null or list_contains($tags, run_tag) or run_id in (select run_id from runs where list_contains($tags, base_tag))
-      or run_id in (from imported_runs($tags, null))
+      $models is null and $tags is null and $sources is null
+      or run_id in (from selected_runs($models, $tags, $sources))
   )
-  and ($sources is null or run_id in (from imported_runs(null, $sources)))
 group by all
 order by model, run_tag, stage, benchmark

@@ -36,5 +36,5 @@ left join found using (question_id, run_id, sample_index)
 where benchmark = $benchmark
   and list_contains($question_ids, question_id)
   and ($run_id is null or run_id = $run_id)
-  and ($models is null or list_contains($models, model))
+  and ($models is null or run_id in (from selected_runs($models, null, null)))
 order by model, run_tag, sample_index

@@ -11,6 +11,6 @@ where benchmark = $benchmark
   and list_contains($question_ids, question_id)
   and not superseded
   and ($run_id is null or run_id = $run_id)
-  and ($models is null or list_contains($models, model))
+  and ($models is null or run_id in (from selected_runs($models, null, null)))
   and ($judges is null or list_contains($judges, judge))
 order by model, run_tag, strategy nulls first, sample_index, judge

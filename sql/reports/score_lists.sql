@@ -8,10 +8,9 @@ with by_question as (
       and strategy is null
       and score is not null
       and (
-          $tags is null or list_contains($tags, run_tag) or run_id in (select run_id from runs where list_contains($tags, base_tag))
-          or run_id in (from imported_runs($tags, null))
+          $tags is null and $sources is null
+          or run_id in (from selected_runs(null, $tags, $sources))
       )
-      and ($sources is null or run_id in (from imported_runs(null, $sources)))
       and ($run_ids is null or list_contains($run_ids, run_id))
     group by all
 )

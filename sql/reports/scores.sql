@@ -4,12 +4,10 @@ with chosen as (
     where null_policy = $null_policy
       and pipeline = $pipeline
       and strategy is null
-      and ($models is null or list_contains($models, model))
       and (
-          $tags is null or list_contains($tags, run_tag) or list_contains($tags, base_tag)
-          or run_id in (from imported_runs($tags, null))
+          $models is null and $tags is null and $sources is null
+          or run_id in (from selected_runs($models, $tags, $sources))
       )
-      and ($sources is null or run_id in (from imported_runs(null, $sources)))
       and ($first_runs is null or run_number <= $first_runs)
       and ($judges is null or list_contains($judges, judge))
 ),

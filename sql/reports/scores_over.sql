@@ -24,12 +24,10 @@ left join baselines using (run_id, judge, benchmark, question_set)
 left join versions using (run_id, judge, benchmark, pipeline)
 left join (select run_id, source from runs) using (run_id)
 where pipeline = $pipeline
-  and ($models is null or list_contains($models, model))
   and (
-      $tags is null or list_contains($tags, run_tag) or list_contains($tags, base_tag)
-      or run_id in (from imported_runs($tags, null))
+      $models is null and $tags is null and $sources is null
+      or run_id in (from selected_runs($models, $tags, $sources))
   )
-  and ($sources is null or run_id in (from imported_runs(null, $sources)))
   and ($first_runs is null or run_number <= $first_runs)
   and ($judges is null or list_contains($judges, judge))
 order by model, run_tag, judge, benchmark

@@ -2,12 +2,14 @@
 create view limited_sets as
 with limited as (
     -- Of these runs alone: of all, taking specs apart is most of the work of a leaderboard.
-    select run_id, (spec ->> '$.limit')::bigint as n_asked, spec, unnest(json_keys(spec, '$.benchmarks')) as benchmark
+    select run_id, spec, unnest(json_keys(spec, '$.benchmarks')) as benchmark
     from lake.runs
-    where spec ->> '$.limit' is not null
+    where contains(spec, '"limit":') -- of a benchmark, or of the whole run in older specs
 ),
 of_sets as (
-    select * exclude (spec), json_extract_string(spec, '$.benchmarks."' || benchmark || '".question_set') as question_set
+    select
+        run_id, benchmark, json_extract_string(spec, '$.benchmarks."' || benchmark || '".question_set') as question_set,
+        coalesce(spec ->> ('$.benchmarks."' || benchmark || '".limit'), spec ->> '$.limit')::bigint as n_asked
     from limited
 )
 select run_id, benchmark, question_set, n_asked

@@ -15,7 +15,7 @@ with asked as (
     where null_policy = policy
       and score is not null
       and list_contains(models, model)
-      and (tags is null or list_contains(tags, run_tag))
+      and (tags is null or list_contains(tags, run_tag) or run_id in (from selected_runs(null, tags, null)))
       and (only_judges is null or list_contains(only_judges, judge))
     window own_cells as (partition by run_id, pipeline, strategy)
 ),

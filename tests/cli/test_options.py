@@ -111,7 +111,11 @@ def test_every_field_of_a_request_is_an_option_of_run_evals_but_an_old_name_and_
     command = typer.main.get_command(run_evals.app)
     options = {one.name for one in command.params}
 
-    assert {*RunRequest.model_fields, *CallOptions.model_fields} - options == {"grader_model", "settings"}
+    assert {*RunRequest.model_fields, *CallOptions.model_fields} - options == {
+        "grader_model",
+        "settings",
+        "shares_samples",
+    }
 
 
 @pytest.mark.parametrize("app", [run_evals.app, quick_eval.app, view_scores.app, shaberi.app])
@@ -167,7 +171,7 @@ def test_a_file_may_leave_the_model_to_an_option(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"model": "m", "limit": 0}, r"request\.yaml: limit: must be greater than or equal to 1"),
+        ({"model": "m", "limit": 0}, r"request\.yaml: limit: a whole number from 1, or all, not 0"),
         ({"model": "m", "loud": True}, r"request\.yaml: no field loud; known: model, tag"),
         ({"model": "m", "benchmarks": "elyza"}, r"request\.yaml: benchmarks: must be a valid list"),
     ],

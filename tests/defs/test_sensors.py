@@ -99,7 +99,7 @@ def test_two_files_are_two_requests_in_order_of_their_names(put, tick) -> None:
     ("content", "reason"),
     [
         ({"tag": "no-model"}, "model: Field required"),
-        (_GOOD | {"limit": 0}, "limit: must be greater than or equal to 1"),
+        (_GOOD | {"limit": 0}, "limit: a whole number from 1, or all, not 0"),
         (_GOOD | {"temprature": 0.5}, "no field temprature; did you mean temperature"),
         (_GOOD | {"benchmarks": ["elyza", 7]}, "benchmarks.1: must be a valid string, not 7"),
         (_GOOD | {"benchmarks": ["ghost"]}, "ghost"),

@@ -42,6 +42,7 @@ _MACROS = {
     "prompt_generation_of": "(select prompt_generation_of('j', source) as known from runs)",
     "evidence_of": "evidence_of('scores')",
     "imported_runs": "imported_runs(['legacy'], null)",
+    "named_runs": "named_runs('m@@july')",
     "selected_runs": "selected_runs(['m'], ['july'], null)",
 }
 _ADDED = {"judgements": {"prompt_generation": "VARCHAR", "generation_certainty": "VARCHAR"}}

@@ -21,6 +21,7 @@ _CALLS = {
     "multi_judge_leaderboard_of": "multi_judge_leaderboard_of(['m'])",
     "prompt_generation_of": "(select prompt_generation_of('j', source) as known from runs)",
     "run_statistics_of": "run_statistics_of(3)",
+    "named_runs": "named_runs('m@@july')",
     "selected_runs": "selected_runs(null, null, null)",
 }
 

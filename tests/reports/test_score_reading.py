@@ -107,7 +107,8 @@ def read(views):
     """Reads a selection from the views over these metrics and calls, rows of other tables, and what was there before."""
 
     def made(metrics, calls=(), tables=None, top=0, **selection) -> ScoreReport:
-        runs = {row["run_id"]: stored(row["model"], row["run_tag"]) for row in metrics} if calls else {}
+        of_runs = ("model", "run_tag", "base_tag", "run_number")
+        runs = {row["run_id"]: stored(*(row[name] for name in of_runs)) for row in metrics}
         rows = {"metrics": metrics, "calls": calls, "runs": list(runs.values())} | (tables or {})
         for table, own in rows.items():
             if own:
@@ -259,8 +260,8 @@ def test_passes_without_scores_are_told_from_names_that_are_no_passes(read, pipe
 @pytest.mark.parametrize(
     ("selected", "told"),
     [
-        ({"models": ["m", "mm"]}, "no model 'mm'; the lake has"),
-        ({"tags": ["t", "tt"]}, "no tag 'tt'; the lake has"),
+        ({"models": ["m", "mm"]}, "no model 'mm'; did you mean m"),
+        ({"tags": ["t", "tt"]}, "no tag 'tt'; did you mean t"),
         ({"judges": ["a", "aa"]}, "no judge 'aa'; did you mean a"),
     ],
 )

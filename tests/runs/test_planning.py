@@ -146,9 +146,11 @@ def test_a_contradiction_is_refused_with_both_values_and_what_to_do(
 
 def test_other_questions_under_the_same_tag_are_refused_naming_both_sets(workspace: Workspace, tmp_path: Path) -> None:
     _begun(workspace, _ask())
-    elsewhere = _with(workspace, datasets=write_questions(tmp_path / "own", 3))
+    folder = write_questions(tmp_path / "own", 3)
+    elsewhere = _with(workspace, datasets=folder)
+    assert plan_run(_ask(), elsewhere).benchmarks["rakuda"].question_set == "rakuda@5", "the command named no others"
     with pytest.raises(ConfigurationError, match=r"question set rakuda@5, not rakuda@3-[0-9a-f]{8}.*--tag"):
-        plan_run(_ask(), elsewhere)
+        plan_run(_ask(questions=str(folder)), elsewhere)
     other = _begun(elsewhere, _ask(tag="other"))
     assert other.benchmarks["rakuda"].n_questions == 3
     with pytest.raises(ConfigurationError, match=r"question set rakuda@3-[0-9a-f]{8}, not rakuda@5.*--tag"):
@@ -178,14 +180,19 @@ def test_benchmarks_judges_and_questions_within_the_limit_can_be_added(workspace
     assert list(wider.benchmarks) == ["tengu", "rakuda"]
     assert wider.benchmarks["rakuda"] == first.benchmarks["rakuda"]
     assert [judge.model for judge in wider.judges] == ["j", "k"]
-    assert (wider.limit, wider.n_planned("rakuda")) == (3, 3)
+    assert (wider.n_planned("tengu"), wider.n_planned("rakuda")) == (3, 2), "the one that is named"
     store_run(wider, workspace)
     assert load_run(workspace.lake, first.run_id) == wider
 
 
-def test_a_smaller_limit_takes_nothing_away(workspace: Workspace) -> None:
-    _stored(workspace, limit=4)
-    assert plan_run(_ask(limit=2), workspace).limit == 4
+@pytest.mark.parametrize(
+    ("before", "asked", "limit"), [(4, 2, 4), (4, None, 4), (2, 4, 4), (4, "all", None), (None, 2, None)]
+)
+def test_a_limit_only_grows_and_stays_where_none_is_named(
+    before: int | None, asked: int | str | None, limit: int | None, workspace: Workspace
+) -> None:
+    _stored(workspace, limit=before)
+    assert plan_run(_ask(limit=asked), workspace).limit == limit
 
 
 def test_another_setting_of_a_judge_is_taken_without_naming_it_again(workspace: Workspace) -> None:
@@ -241,7 +248,7 @@ def test_until_a_call_has_succeeded_the_settings_of_a_run_are_replaced(workspace
     second = _stored(workspace, temperature=0.5)
 
     rakuda = second.benchmarks["rakuda"]
-    assert (list(second.benchmarks), rakuda.temperature, second.limit) == (["rakuda"], 0.5, None)
+    assert (list(second.benchmarks), rakuda.temperature, second.limit) == (["rakuda"], 0.5, 4)
     assert load_run(workspace.lake, first.run_id) == second
     assert workspace.lake.read("answers").is_empty(), "the failures of what is not asked any more"
     _begun(workspace, _ask())
@@ -660,7 +667,8 @@ def test_a_stored_run_is_given_one_more_pipeline(workspace: Workspace) -> None:
     stored = load_run(workspace.lake, spec.run_id)
     assert stored is not None
     assert _pipelines(stored) == ["repetition", "lang_mixing"]
-    assert stored.model_copy(update={"passes": spec.passes}) == spec
+    assert stored.added_pipelines == ("lang_mixing",)
+    assert stored.model_copy(update={"passes": spec.passes, "added_pipelines": ()}) == spec
     before = workspace.lake.versions()
     add_pipeline(spec.run_id, ["lang_mixing"], [], workspace)
     assert workspace.lake.versions() == before

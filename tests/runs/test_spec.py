@@ -30,7 +30,7 @@ def _spec(tag: str = "t", of_benchmark: dict[str, Any] | None = None, **values: 
         temperature=0.2,
         max_tokens=10,
         frequency_penalty=0.0,
-        **{"samples": 2, "judges": ["j"]} | (of_benchmark or {}),
+        **{"samples": 2, "judges": ["j"], "limit": values.pop("limit", None)} | (of_benchmark or {}),
     )
     return RunSpec.model_validate(
         {"model": "m", "run_tag": tag, "endpoint": _ENDPOINT, "benchmarks": {"tengu": benchmark}, "judges": [_judge()]}

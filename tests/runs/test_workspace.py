@@ -1,9 +1,7 @@
 import asyncio
 import threading
-from datetime import UTC, datetime
 from typing import Any
 
-import polars as pl
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
@@ -15,39 +13,6 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.progress import LogReporter
 
 pytestmark = pytest.mark.integration
-
-
-def _call(request_hash: str, **values: Any) -> dict[str, Any]:
-    return {
-        "request_hash": request_hash,
-        "run_id": "m@@t",
-        "stage": "answers",
-        "model": "m",
-        "base_url": "u",
-        "status": "ok",
-        "content": "答え",
-        "prompt_tokens": 3,
-        "attempts": 1,
-        "latency_seconds": 0.5,
-        "created_at": datetime(2026, 1, 1, tzinfo=UTC),
-    } | values
-
-
-def test_paid_calls_are_found_by_their_request_and_failures_never(workspace: Workspace) -> None:
-    rows = [_call("a"), _call("b", status="error", error_class="transient", content=None), _call("c", content="")]
-    workspace.lake.append("calls", pl.DataFrame(rows))
-    paid = workspace.paid_calls("m@@t", ["a", "b", "c", "d"])
-    assert {name: (call.content, call.usage.prompt_tokens) for name, call in paid.items()} == {
-        "a": ("答え", 3),
-        "c": ("", 3),
-    }
-    assert workspace.paid_calls("m@@t", []) == {}
-
-
-def test_with_fresh_only_the_runs_own_calls_are_used(settings: Settings) -> None:
-    workspace = Installation(settings, options=CallOptions(fresh=True))
-    workspace.lake.append("calls", pl.DataFrame([_call("a", run_id="m@@t"), _call("b", run_id="m@@other")]))
-    assert workspace.paid_calls("m@@t", ["a", "b"]).keys() == {"a"}
 
 
 def test_workspaces_of_one_spender_share_a_budget(settings: Settings) -> None:

@@ -213,6 +213,7 @@ def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
             },
         },
         "not_sent": run["not_sent"],
+        "reused_replies": orjson.loads(run["reused_replies"] or "{}"),
         "judges": _judges(records),
         "passes": _passes(records),
         "question_sets": {name: _question_set(records, name) for name in spec.benchmarks},

@@ -243,14 +243,23 @@ def model(source: Source, address: PageAddress) -> Shown:
 
 def runs(source: Source, address: PageAddress) -> Shown:
     """List all runs, the one that changed last first."""
-    found = fetch(source.catalog, "run_list", text=address.one("text") or None, run_id=None)
+    return _runs(fetch(source.catalog, "run_list", text=address.one("text") or None, run_id=None), address)
+
+
+def _runs(found: Sequence[Row], address: PageAddress) -> Shown:
     page, n_pages, shown = _paged(found, address)
     return Shown("runs.html", "Runs", {"runs": shown, "n": len(found), "page": page, "n_pages": n_pages})
 
 
 def run(source: Source, address: PageAddress) -> Shown:
-    """A run, live while it works."""
-    progress = read_run(source.catalog, source.warehouse, address.one("run"), datetime.now(UTC), source.cost_of)
+    """A run, live while it works; where a base tag is named the list of its runs."""
+    name = address.one("run")
+    if not fetch(source.catalog, "run_list", text=None, run_id=name):
+        meant = [row["run_id"] for row in fetch(source.catalog, "chosen_runs", models=[name])]
+        if meant:
+            every = fetch(source.catalog, "run_list", text=None, run_id=None)
+            return _runs([row for row in every if row["run_id"] in meant], address)
+    progress = read_run(source.catalog, source.warehouse, name, datetime.now(UTC), source.cost_of)
     run_row = progress.run
     strategies = strategy_blocks(read_strategy_scores(source.catalog, [run_row["run_id"]]))
     values = {"progress": progress, "live": progress.live, "blocks": list(strategies)}
