@@ -11,7 +11,7 @@ from shaberi_dagster.cli.options import CommandOptions, application
 from shaberi_dagster.cli.output import endless_console
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.reports.inspection import Filter, check_filter, read_runs
+from shaberi_dagster.reports.inspection import Filter, check_filter, place_of, read_runs
 from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
@@ -60,9 +60,8 @@ def inspect_output(selection: RunSelection, how: InspectOutput) -> int:
         runs = read_runs(catalog, **vars(selection), benchmark=questions.benchmark)
         if not runs:
             raise ConfigurationError('no answers match; `shaberi sql "select run_id, status from runs"` lists the runs')
-        check_filter(catalog, questions)
-        named = {model: place for place, model in enumerate(selection.models)}
-        runs.sort(key=lambda run: named.get(run["model"], 0))  # A before B, as they are named
+        runs.sort(key=lambda run: place_of(run, selection.models))  # A before B, as they are named
+        check_filter(catalog, questions, [run["run_id"] for run in runs])
         if not how.plain and sys.stdout.isatty():
             terminal.Inspector(catalog, runs, questions, together=len(selection.models) > 1).run()
             return FINE

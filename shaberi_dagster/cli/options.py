@@ -11,7 +11,7 @@ import annotated_types
 import typer
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
-from typer.core import TyperArgument, TyperCommand
+from typer.core import TyperArgument, TyperCommand, TyperOption
 
 from shaberi_dagster.cli.command import Debug, Version
 from shaberi_dagster.cli.completion import completer
@@ -157,12 +157,14 @@ class OptionsCommand(TyperCommand):
     """A command whose help stands in groups: the main ones on one screen, all of them with `--help-all`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse a command line; of a list that is given twice the first one would be lost."""
-        lists = [parameter for parameter in self.params if getattr(parameter, "metavar", None) in _LISTS]
-        for parameter in () if ctx.resilient_parsing else lists:
-            n_given = sum(arg.partition("=")[0] in parameter.opts for arg in args)
+        """Parse a command line; of an option with one value that is given twice the first one would be lost."""
+        options = args[: args.index("--")] if "--" in args else args
+        single = [one for one in self.params if isinstance(one, TyperOption) and not (one.multiple or one.is_flag)]
+        for parameter in () if ctx.resilient_parsing else single:
+            n_given = sum(arg.partition("=")[0] in parameter.opts for arg in options)
             if n_given > 1:
-                raise typer.BadParameter(f"{parameter.opts[0]} is given {n_given} times: name several as A,B")
+                several = "name several as A,B" if parameter.metavar in _LISTS else "it takes one value"
+                raise typer.BadParameter(f"{parameter.opts[0]} is given {n_given} times: {several}")
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed
 

@@ -15,6 +15,7 @@ from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.question import RunAnswers, find_question, read_answers
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import runs_chosen
+from shaberi_dagster.util.identity import NUMBERED, RUN_NUMBER
 from shaberi_dagster.util.names import check_known
 
 SORTS = ("position", "score", "difference", "disagreement")
@@ -27,7 +28,7 @@ _NAMES = ("benchmark", "judge", "category", "sort")
 _FLAGS = ("failed", "loses")
 _NAMED = re.compile(rf"({'|'.join(_NAMES)}):(\S+)")
 _BOUND = re.compile(r"score([<>])(.*)")
-_MISSPELT, _ALIKE = re.compile(r"([a-z]+):\S*"), 0.75
+_MISSPELT, _ALIKE = re.compile(r"([A-Za-z]+)[:=<>](?!//)\S*"), 0.75
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,13 @@ class Filter:
                 chosen["below" if bound[1] == "<" else "above"] = _number(bound[2])
             elif word in _FLAGS:
                 chosen[word] = True
-            elif (named := _MISSPELT.fullmatch(word)) and (meant := get_close_matches(named[1], _NAMES, 1, _ALIKE)):
-                raise ConfigurationError(f"{word!r} chooses nothing; did you mean {meant[0]}:NAME?")
+            elif named := _MISSPELT.fullmatch(word):
+                known = (
+                    {name: f"{name}:NAME" for name in _NAMES} | {"score": "score<N"} | {flag: flag for flag in _FLAGS}
+                )
+                alike = get_close_matches(named[1].casefold(), known, 1, _ALIKE)
+                meant = known[alike[0]] if alike else ", ".join(known.values())
+                raise ConfigurationError(f"{word!r} chooses nothing; did you mean {meant}?")
             else:
                 words.append(word)
         if chosen.get("sort", SORTS[0]) not in SORTS:
@@ -147,15 +153,31 @@ def read_runs(
     return fetch(catalog, "inspected_runs", **runs_chosen(models, tags, sources), benchmark=benchmark)
 
 
-def check_filter(catalog: duckdb.DuckDBPyConnection, chosen: Filter) -> None:
-    """Refuse a filter by a judge that nobody has: no question would have a score.
+def place_of(run: Row, models: Sequence[str]) -> int:
+    """Return the place of a run among models, or runs as MODEL@@TAG, that were named; 0 where none was."""
+    for place, name in enumerate(models):
+        model, _, tag = name.rpartition("@@")
+        numbered = RUN_NUMBER.fullmatch(run["run_tag"])
+        own_tags = (run["run_tag"], numbered["base"] if numbered else None)
+        if run["model"] == name or (run["model"] == model and tag.removesuffix(NUMBERED) in own_tags):
+            return place
+    return 0
+
+
+def check_filter(catalog: duckdb.DuckDBPyConnection, chosen: Filter, run_ids: Sequence[str]) -> None:
+    """Refuse a filter that leaves no question of some runs.
 
     Raises:
-        ConfigurationError: There is no such judge.
+        ConfigurationError: There is no such judge, or no question matches.
     """
     judges = known_names(catalog, "judge")
     if chosen.judge and not any(chosen.judge in judge for judge in judges):
         check_known("judge", [chosen.judge], judges)
+    if chosen != Filter(benchmark=chosen.benchmark) and not read_questions(catalog, run_ids, chosen)[1]:
+        words = (chosen.search or "").split()
+        alike = [flag for word in words for flag in get_close_matches(word.casefold(), _FLAGS, 1, _ALIKE)]
+        meant = f"; did you mean {' '.join(alike)}?" if alike else ""
+        raise ConfigurationError(f"no question matches --filter {str(chosen)!r}{meant}")
 
 
 def read_questions(

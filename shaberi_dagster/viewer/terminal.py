@@ -265,7 +265,7 @@ class QuestionsScreen(_ListScreen):
         """Show what the filter leaves, or say why it is none."""
         try:
             chosen = Filter.parse(event.value)
-            check_filter(_app(self).catalog, chosen)
+            check_filter(_app(self).catalog, chosen, [run["run_id"] for run in self.runs])
         except ConfigurationError as error:
             self.notify(str(error), severity="error", markup=False)
             return

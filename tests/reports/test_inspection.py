@@ -1,3 +1,4 @@
+import re
 from collections.abc import Iterator
 
 import duckdb
@@ -133,13 +134,28 @@ def test_a_filter_that_is_none_is_refused(text, message):
 
 
 def test_words_with_a_colon_are_words():
-    assert Filter.parse("https://example.org 時間:3 score:5").search == "https://example.org 時間:3 score:5"
+    assert Filter.parse("https://example.org 時間:3").search == "https://example.org 時間:3"
 
 
 def test_a_judge_that_nobody_has_is_refused(catalog):
-    check_filter(catalog, Filter.parse("judge:a"))
+    check_filter(catalog, Filter.parse("judge:a"), BOTH)
     with pytest.raises(ConfigurationError, match="no judge 'nobody'"):
-        check_filter(catalog, Filter.parse("judge:nobody"))
+        check_filter(catalog, Filter.parse("judge:nobody"), BOTH)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("fialed", "no question matches --filter 'fialed'; did you mean failed"),
+        ("zzz", "no question matches"),
+        ("score=5", "did you mean score<N"),
+        ("benchmark=elyza", "did you mean benchmark:NAME"),
+        ("lang:ja", "chooses nothing"),
+    ],
+)
+def test_a_word_that_leaves_nothing_is_an_error(text, meant, catalog):
+    with pytest.raises(ConfigurationError, match=re.escape(meant)):
+        check_filter(catalog, Filter.parse(text), BOTH)
 
 
 def test_a_filter_is_written_as_it_was_read():
