@@ -174,13 +174,13 @@ def _behind(marker: re.Match[str], lines: Sequence[str], index: int, *, lone: bo
         index = next((below for below in range(index + 1, len(lines)) if lines[below].strip()), index)
         rest = lines[index] if lines[index] is not marker.string else ""
     score = line_score(f"{marker['scale'] or ''} {rest}", lone=lone or is_below)
-    return _Found(score.score, index == len(lines) - 1, score.out_of) if score else _NONSENSE
+    return _Found(score[0], index == len(lines) - 1, score[1]) if score else _NONSENSE
 
 
 def _score_tag(text: str) -> _Found | None:
     for tag in reversed(list(_SCORE_TAG.finditer(text))):
         if score := line_score(tag["body"], lone=True):
-            return _Found(score.score, out_of=score.out_of)
+            return _Found(score[0], out_of=score[1])
         if _DIGIT.search(tag["body"]):
             return _NONSENSE
     return None
@@ -237,7 +237,7 @@ class _OwnLastLine:
         if marker is None or _pairs(text)[-1] in _pairs(self._answer):
             return None
         score = line_score(f"{marker['scale'] or ''} {text[marker.end() : end]}", lone=True)
-        return score and _Found(score.score, out_of=score.out_of)
+        return _Found(score[0], out_of=score[1]) if score else None
 
 
 def _without_blanks(text: str) -> tuple[int, int]:

@@ -2,8 +2,8 @@
 
 The phrases that hold numbers and are no score are read first, each is replaced by a letter of its kind: sums and
 deductions (which must agree with the score), scales, counts of things, shares. Then one number must be left, at the
-beginning or the end, and beside it only what may stand beside a score: the end of the line, a copula, a comment. Further
-numbers may be corrections: there is no score, unless it is their sum or mean.
+beginning or the end, and beside it only what may stand beside a score: the end of the line, a copula, a comment.
+Further numbers may be corrections: there is no score, unless it is their sum or mean.
 
 Every pattern is bounded, and so is the line: the time is linear.
 """
@@ -34,13 +34,17 @@ _EQUATION = re.compile(
     rf"(?P<sum>{_DIVIDED}) ?(?:[=→]|->) ?(?P<result>{_NUMBER})|(?P<first>{_NUMBER}) ?= ?(?P<then>{_DIVIDED})"
 )
 _OPERAND = re.compile(rf"(?P<sign>[-–+]?)[^0-9/÷+–-]*?(?P<divided>[/÷]?) ?(?P<number>{_NUMBER})")
-_RANGE = rf"(?<![-–+0-9.])(?<![-–+] )[01] ?点?(?: ?{_DASH} ?| ?から ?| (?:to|through) )(?P<top>{_NUMBER})(?! ?[-–+=]) ?点?(?:まで)?"
+_RANGE = (
+    rf"(?<![-–+0-9.])(?<![-–+] )[01] ?点?(?: ?{_DASH} ?| ?から ?| (?:to|through) )"
+    rf"(?P<top>{_NUMBER})(?! ?[-–+=]) ?点?(?:まで)?(?:の?{_NUMBER}段階)?(?:評価)?"
+)
 _SCALE = re.compile(
-    rf"(?:on )?(?:a )?(?:scale[: ]{{1,2}})?(?:of |from )?{_RANGE}(?:の?{_NUMBER}段階)?(?:評価)?"
+    rf"(?:on )?(?:a )?(?:scale[: ]{{1,2}})?(?:of |from )?{_RANGE}"
     rf"|(?:満点|最高点?|最大)[はが:= ]{{0,2}}(?P<named>{_NUMBER}) ?点?中?"
     rf"|max(?:imum)?(?: score)?(?: is| of|[:=])? ?(?P<most>{_NUMBER})"
     rf"|(?:out of|/) ?(?P<behind>{_NUMBER}) ?(?:点|points?)?(?:満点)?中?"
-    rf"|(?:on )?(?:a )?(?P<before>{_NUMBER}) ?(?:点?(?:満点中?|中)|段階(?:評価|中)?|点法|[- ]points? (?:scale|max(?:imum)?))"
+    rf"|(?:on )?(?:a )?(?P<before>{_NUMBER}) ?"
+    r"(?:点?(?:満点中?|中)|段階(?:評価|中)?|点法|[- ]points? (?:scale|max(?:imum)?))"
 )
 _TAKEN_OFF = r"(?:を|の|分)?(?:の?減点|減|差?し?引|マイナス)[ぁ-ゖ]{0,4}"
 _DEDUCTION = re.compile(
@@ -50,20 +54,24 @@ _DEDUCTION = re.compile(
 )
 _SIGNED = re.compile(rf"(?<![^ (,、:;])[-–+] ?{_MARK}")
 _COUNT = re.compile(
-    rf"(?:第|(?<!\w)[a-z]|#){_NUMBER}|{_NUMBER}(?:つ|か所|[ァ-ヺ一-鿿](?<![点満ポ]))|{_NUMBER}(?!pts?|points?)[a-z][a-z0-9]*"
+    rf"(?:第|(?<!\w)[a-z]|#){_NUMBER}|{_NUMBER}(?:つ|か所|[ァ-ヺ一-鿿](?<![点満ポ]))"
+    rf"|{_NUMBER}(?!pts?|points?)[a-z][a-z0-9]*"
     rf"|{_NUMBER} (?:[a-z-]{{2,20}} ){{0,2}}(?!points|perhaps|always|besides)[a-z-]{{3,20}}(?<![sui])s(?![a-z])"
-    rf"|(?<![0-9.])1 (?!point|pt)(?:[a-z-]{{2,20}} )?[a-z]{{4,20}}(?=[ ]?(?:$|[),.;]))|{_NUMBER} ?(?:%|パーセント|percent)|(?<![0-9.,])[0-9]{{4,}}(?![.,]?[0-9])"
+    r"|(?<![0-9.])1 (?!point|pt)(?:[a-z-]{2,20} )?[a-z]{4,20}(?= ?(?:$|[),.;]))"
+    rf"|{_NUMBER} ?(?:%|パーセント|percent)|(?<![0-9.,])[0-9]{{4,}}(?![.,]?[0-9])"
 )
-_WRITTEN = {word: str(number) for number, word in enumerate("two three four five six seven eight nine ten".split(), 2)}
+_ENGLISH = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_WRITTEN = {word: str(number) for number, word in enumerate(_ENGLISH, 2)}
 _WRITTEN |= {numeral: str(number) for number, numeral in enumerate("一二三四五六七八九十", 1)}
-_WORD_NUMBER = re.compile(
-    r"(?<![a-z])(?:two|three|four|five|six|seven|eight|nine|ten)(?![a-z])|[一二三四五六七八九十](?=[点つ])"
-)
+_WORD_NUMBER = re.compile(rf"(?<![a-z])(?:{'|'.join(_ENGLISH)})(?![a-z])|[一二三四五六七八九十](?=[点つ])")
 
 _EDGE = r"[^\w<>≤≥≦≧≈≒?%=~〜+–-]"
 _BEGINNING = re.compile(rf"(?:{_EDGE}|S)*")
 _LEADING = re.compile(r"(?:[SDでのしてめらは、,:;。)→] ?|(?<![a-z])(?:so|is|gives|leaves|thus|therefore|hence) )$")
-_COPULA = r"(?:です|だ|で(?:ある|した)|(?:に|と)な(?:る|ります|った|りました)|と(?:する|します|した|しました)|が(?:妥当|適切)(?:です|だ|である)?)?"
+_COPULA = (
+    r"(?:です|だ|で(?:ある|した)|(?:に|と)な(?:る|ります|った|りました)|と(?:する|します|した|しました)"
+    r"|が(?:妥当|適切)(?:です|だ|である)?)?"
+)
 _LONE_END = re.compile(rf"(?:{_EDGE}|S)*")
 _COMMENT = re.compile(
     rf"[ )]*S?[ )]*{_COPULA}[ )]*(?:[(,、。;:|!SCD]|\.(?: |$)|[-–—]|(?:because|due to|for|since|given|with) |{_EDGE}*$)"
@@ -71,25 +79,12 @@ _COMMENT = re.compile(
 _NAMES_SCALE = re.compile("[ ()]*S")
 
 
-@dataclass(frozen=True)
-class LineScore:
-    """The score of a line.
-
-    Attributes:
-        score: Not negative.
-        out_of: The maximum that the line names for it; None when it names none.
-    """
-
-    score: float
-    out_of: float | None = None
-
-
 class _NotUnderstoodError(Exception):
     pass
 
 
 def fold(text: str) -> str:
-    """Return a text with full-width and other compatible forms in their usual ones, and without invisible characters."""
+    """Return a text with full-width and other compatible characters as usual ones, and without invisible ones."""
     return _UNUSUAL.sub(lambda match: _folded(match[0]), text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
@@ -107,12 +102,15 @@ def _folded(char: str) -> str:
     return "-" if char == "−" else unicodedata.normalize("NFKC", char)
 
 
-def line_score(line: str, *, lone: bool = False) -> LineScore | None:
+def line_score(line: str, *, lone: bool = False) -> tuple[float, float | None] | None:
     """Read what stands behind the marker in a line.
 
     Args:
         line: Folded.
         lone: Whether a comment behind the score makes it none.
+
+    Returns:
+        The score, not negative, and the maximum that the line names for it; None without a score.
     """
     if len(line) > _LONGEST:
         return None
@@ -138,7 +136,8 @@ class _Line:
     changes: list[float] = field(default_factory=list)
     base: float | None = None
 
-    def read(self, line: str, *, lone: bool) -> LineScore:
+    def read(self, line: str, *, lone: bool) -> tuple[float, float | None]:
+        """See `line_score`."""
         text = _REST_OF_MARKUP.sub("", line.lower().translate(_BRACKETS))
         text = re.sub(rf"<({_NUMBER})>", r"(\1)", " ".join(text.split()))
         text = re.sub(r"\bminus\b", "-", _WORD_NUMBER.sub(lambda match: _WRITTEN[match[0]], text))
@@ -157,7 +156,7 @@ class _Line:
         score = _value(mark[0])
         self._check(score, [_value(other[0]) for other in marks if other is not mark])
         is_of_scale = self.maxima and ("S" in before or _NAMES_SCALE.match(after))
-        return LineScore(score, self.maxima[0] if is_of_scale else None)
+        return score, (self.maxima[0] if is_of_scale else None)
 
     def _check(self, score: float, others: list[float]) -> None:
         """Refuse a score that something else in the line contradicts."""
@@ -173,11 +172,8 @@ class _Line:
     def _equation(self, match: re.Match[str]) -> str:
         """Put the result in the place of an equation that holds."""
         result = match["result"] or match["first"]
-        decimals = len(result.partition(".")[2])
-        if (
-            abs(_result(match["sum"] or match["then"]) - float(result))
-            > 0.51 * 10**-decimals * ("/" in match[0]) + 1e-9
-        ):
+        rounding = 0.51 * 10 ** -len(result.partition(".")[2]) if match["sum"] and "/" in match["sum"] else 0.0
+        if not isclose(_result(match["sum"] or match["then"]), float(result), abs_tol=rounding):
             raise _NotUnderstoodError
         return result
 
@@ -198,7 +194,7 @@ class _Line:
 
 
 def _value(mark: str) -> float:
-    return float(re.match("[0-9.]+", mark)[0].rstrip("."))  # type: ignore[index]
+    return float(re.findall(_NUMBER, mark)[0])
 
 
 def _result(text: str) -> float:
@@ -206,9 +202,8 @@ def _result(text: str) -> float:
     total = 0.0
     for operand in _OPERAND.finditer(text):
         number = float(operand["number"])
-        total = (
-            total / number
-            if operand["divided"] and number
-            else total + (-number if operand["sign"] in tuple("-–") else number)
-        )
+        if operand["divided"] and number:
+            total /= number
+        else:
+            total += -number if operand["sign"] in {"-", "–"} else number
     return total
