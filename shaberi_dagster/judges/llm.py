@@ -10,6 +10,7 @@ from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges.base import Case, Judge, usage_of
 from shaberi_dagster.judges.parse import ParsedScore, is_out_of_scale, parse_score
 from shaberi_dagster.judges.spec import JudgeSpec
+from shaberi_dagster.llm.endings import without_end_tokens
 from shaberi_dagster.llm.parameters import with_system_prompt
 from shaberi_dagster.llm.request import CallMaker, ChatRequest
 from shaberi_dagster.llm.thinking import answer_of, split_thinking
@@ -130,7 +131,7 @@ def parsed_score(
     if content is None:
         return None
     return parse_score(
-        split_thinking(content).answer,
+        split_thinking(without_end_tokens(content)).answer,
         legacy_forms=benchmark.judging.legacy_score_forms,
         answer=answer,
         finish_reason=finish_reason,

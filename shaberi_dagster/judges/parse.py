@@ -30,6 +30,7 @@ from typing import Literal
 from shaberi_dagster.benchmarks.registry import LegacyForm
 from shaberi_dagster.judges.score_line import fold, line_score
 from shaberi_dagster.judges.spec import Rounding
+from shaberi_dagster.llm.endings import ending_of
 
 ScoreSource = Literal["final_score", "score_tag", "legacy_form", "bare_number"]
 
@@ -72,14 +73,14 @@ def parse_score(
             with `[[N]]`, `[N]` or `【N】`. `rakuda_mean_of_tenths`: the mean of all `N/10`.
         answer: The answer that was judged. If it holds a score itself, only a last line `FINAL SCORE: x` of an
             output that was not cut off counts, unless that line and the one above it are an echo of the answer.
-        finish_reason: Why the judge stopped; `length` when it was cut off, None when unknown.
+        finish_reason: Why the judge stopped, see `llm.endings`; None when unknown.
         rounding: `legacy` rounds to an integer, half to even, as the original suite did.
 
     Returns:
         The score and where it came from; None if there is none (ask the judge again) or it is nonsense.
     """
     text, answer = fold(output), fold(answer)
-    cut_off = finish_reason == "length"
+    cut_off = ending_of(finish_reason or "") == "length"
     if _holds_score(answer, legacy_forms):
         finders: Sequence[tuple[ScoreSource, _Finder]] = [("final_score", _OwnLastLine(answer))]
         text = "" if cut_off else text

@@ -178,7 +178,7 @@ class _Attempts:
         self._budget, self._objection, self._repeating = budget, objection, repeating
         self._body, self._headers = request_body(request), request_headers(request)
         self._made = self._transient = self._rejections = 0
-        self._latency = 0.0
+        self._latency, self._used = 0.0, Usage()  # by attempts that failed
         self._deadline: asyncio.Timeout | None = None
 
     async def run(self) -> Call:
@@ -196,14 +196,16 @@ class _Attempts:
             return self._failed(failure)
         finally:
             retrying.iter_state.reset()  # it has methods of its own: a cycle that would keep all of a stage
-        return self._ended("ok", error_class=None, error_message=None, **vars(reply))
+        return self._ended(
+            "ok", error_class=None, error_message=None, **vars(reply) | {"usage": reply.usage + self._used}
+        )
 
     def _failed(self, failure: CallFailure) -> Call:
         refused = failure.error_class == "authentication"
         message = _refusal(self._request.endpoint, failure) if refused else failure.message
         if failure.field:
             message += f" - {LEAVE_OUT.format(name=asked_parameter(self._request, failure.field))}"
-        no_reply = {"content": None, "reasoning": None, "finish_reason": None, "usage": Usage()}
+        no_reply = {"content": None, "reasoning": None, "finish_reason": None, "usage": self._used}
         return self._ended("error", error_class=failure.error_class, error_message=message, **no_reply)
 
     def _ended(self, status: Literal["ok", "error"], **outcome: Any) -> Call:
@@ -239,6 +241,7 @@ class _Attempts:
                 self._latency = time.monotonic() - started
             outcome = "answered"
         except CallFailure as failure:
+            self._used += failure.usage
             self._transient += failure.error_class == "transient"
             if failure.error_class == "rate_limit":
                 self._rejections += 1

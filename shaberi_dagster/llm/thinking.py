@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.endings import without_end_tokens
 
 TagState = Literal["none", "closed", "unclosed", "close_only"]
 AnswerState = Literal["text", "empty", "whitespace"]
@@ -121,7 +122,7 @@ def split_thinking(text: str) -> Split:
 
 def answer_of(call: Call) -> str:
     """Return the reply of a call without its thinking; "" of a failed call."""
-    return split_thinking(call.content or "").answer
+    return split_thinking(without_end_tokens(call.content or "")).answer
 
 
 def _split_harmony(text: str) -> Split | None:
