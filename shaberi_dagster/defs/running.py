@@ -245,6 +245,9 @@ class Evaluation:
                 failures = failures_in_words(rows.height, Counter(rows["error_class"].drop_nulls()))
                 messages = Counter(rows["error_message"].drop_nulls()).most_common(1)
                 reasons.append(f"{stage}: {failures}" + "".join(f", such as {message}" for message, _ in messages))
+        answers = self.workspace.lake.read("answers", keys, ["benchmark", "answer_state"])
+        empty = set(answers["benchmark"]) - set(answers.filter(answer_state="text")["benchmark"])
+        reasons += [f"all answers of {name} are empty" for name in sorted(empty)] if not reasons else []
         told = printable("; ".join(reasons)) or "some parts failed"
         return f"{told}; `shaberi sql failures` tells more, the same command tries again"
 

@@ -174,7 +174,7 @@ class ChatClient:
                 reply = self._provider.reply(document)
                 if (details := failure_in(document, reply)) is None:
                     names = (document.get("model"), document.get("system_fingerprint"))
-                    model, state = (name if isinstance(name, str) else None for name in names)
+                    model, state = (self._line(name) if isinstance(name, str) else None for name in names)
                     return replace(reply, reply_model=model, system_fingerprint=state)
                 usage = reply.usage
             # From a proxy, whose own status is 200.

@@ -35,6 +35,7 @@ THINKING = "thinking"
 EXTRA_BODY, EXTRA_HEADERS = "extra_body", "extra_headers"
 """Parameters that are fields of the body, and headers, as they are."""
 _SECRET_HEADER = re.compile(r"(?i)authorization|cookie|key|token|secret|password")
+_CALL_PATH = re.compile(r"/+(?:chat/completions|responses|messages)$")
 _EMBEDDED = "embedded"
 _OWN = (
     *(_EMBEDDED, "openai", "gemini", "anthropic", "openai_responses", "openrouter", "vllm", "ollama", CUSTOM),
@@ -231,7 +232,8 @@ def places_of(endpoint: Endpoint) -> list[dict[str, str]]:
 
 
 def _checked_url(base_url: str) -> str:
-    url = base_url.strip().rstrip("/")
+    """Return an address in its usual form, without the path of calls that people copy with it."""
+    url = _CALL_PATH.sub("", base_url.strip().rstrip("/"))
     if url == EMBEDDED_URL:
         return url
     try:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
@@ -30,8 +31,9 @@ from shaberi_dagster.llm.keys import Pair, pairs_named
 from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
 from shaberi_dagster.llm.reply import ReceivedReply
 from shaberi_dagster.llm.request import ChatRequest, Endpoint
-from shaberi_dagster.llm.stopping import LEAVE_OUT
+from shaberi_dagster.llm.stopping import LEAVE_OUT, NO_SYSTEM_ROLE
 
+_ABOUT_ROLES = re.compile(r"(?i)\brole|\bsystem[ _-]?(?:message|prompt|instruction)")
 _MOST_DOUBLINGS = 30  # a short Retry-After allows thousands of attempts, and 2**1024 is no float
 
 
@@ -176,6 +178,7 @@ class _Attempts:
     ) -> None:
         self._client, self._limiter, self._request, self._retry = client, limiter, request, retry
         self._budget, self._objection, self._repeating = budget, objection, repeating
+        self._has_system_role = any(message.role == "system" for message in request.messages)
         self._body, self._headers = request_body(request), request_headers(request)
         self._made = self._transient = self._rejections = 0
         self._latency, self._used = 0.0, Usage()  # by attempts that failed
@@ -205,6 +208,8 @@ class _Attempts:
         message = _refusal(self._request.endpoint, failure) if refused else failure.message
         if failure.field:
             message += f" - {LEAVE_OUT.format(name=asked_parameter(self._request, failure.field))}"
+        elif failure.error_class == "permanent" and self._has_system_role and _ABOUT_ROLES.search(message):
+            message += f" - {NO_SYSTEM_ROLE}"
         no_reply = {"content": None, "reasoning": None, "finish_reason": None, "usage": self._used}
         return self._ended("error", error_class=failure.error_class, error_message=message, **no_reply)
 

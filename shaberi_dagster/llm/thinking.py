@@ -125,6 +125,18 @@ def answer_of(call: Call) -> str:
     return split_thinking(without_end_tokens(call.content or "")).answer
 
 
+def only_thinking(call: Call) -> str | None:
+    """Say that an empty answer's text is thinking, in one sentence; None where the call has no thinking."""
+    thought = call.reasoning or split_thinking(call.content or "").thinking
+    if not thought:
+        return None
+    tokens = call.usage.reasoning_tokens or call.usage.completion_tokens
+    what = f"its {tokens:,} tokens are" if tokens else "all of its text is"
+    cut = "it ran out of tokens: allow more with --max-tokens (of a judge --judge-max-tokens)"
+    parser = "the server's reasoning parser may take the answer for thinking: check the parser of this model"
+    return f"the answer is empty, {what} thinking: {cut if call.finish_reason == 'length' else parser}"
+
+
 def _split_harmony(text: str) -> Split | None:
     """The last final message and all else; None when the text is not in channels."""
     said, _, behind = text.partition(_LAST_END)

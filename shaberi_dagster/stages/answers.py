@@ -20,7 +20,7 @@ from shaberi_dagster.prompts.library import generation_messages, generation_prom
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, generation_prompt
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.stages.base import RUN_COLUMNS, Caller, Item, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, Caller, Item, RowStage, Survey
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_text
 
@@ -160,6 +160,29 @@ class Answers(RowStage[AnswerItem]):
         if keeper is None:
             return split_thinking(without_end_tokens(content))
         return Split(kept_answer(keeper, request.model, request.endpoint, content), None, "none")
+
+    def _begin(self, survey: Survey) -> None:
+        super()._begin(survey)
+        for name, settings in self.plan.spec.benchmarks.items() if survey.pending.height else ():
+            if name in self.benchmarks and settings.samples > 1 and settings.sampling.temperature == 0:
+                self.workspace.reporter.note(
+                    f"{name}: {settings.samples} samples at temperature 0 are of little use, most will be the same text"
+                )
+
+    def results(self) -> list[StageResult]:
+        """Describe each benchmark, and say where its samples are the same text."""
+        rows = self.rows.read(self.name, {**self.keys, "status": "ok"}, ["benchmark", "question_id", "answer_hash"])
+        questions = rows.group_by("benchmark", "question_id").agg(n=pl.len(), texts=pl.col("answer_hash").n_unique())
+        several = questions.filter(pl.col("n") > 1)
+        for name in sorted(set(several["benchmark"])):
+            sampled = several.filter(benchmark=name)
+            equal = sampled.filter(texts=1)
+            if 2 * equal.height > sampled.height:
+                self.workspace.reporter.note(
+                    f"{name}: all {equal['n'].max()} samples of {equal.height} of {sampled.height} questions are the "
+                    "same text: strategies have nothing to choose from, and the samples are no evidence of their own"
+                )
+        return super().results()
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
         """Rows, failures, tokens and cost."""

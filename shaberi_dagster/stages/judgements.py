@@ -397,9 +397,13 @@ class Judgements(RowStage[JudgementItem]):
 
     def _item(self, answer: Mapping[str, Any], judge: Judge) -> JudgementItem:
         spec, inputs_missing = self.plan.spec, answer["status"] == UNMADE
-        case = None
+        case = failure = None
         if answer["status"] == "ok" and answer["answer_state"] == "text":
-            case = judge.case(self.plan.benchmarks[answer["benchmark"]].questions[answer["question_id"]], answer)
+            question = self.plan.benchmarks[answer["benchmark"]].questions[answer["question_id"]]
+            try:
+                case = judge.case(question, answer)
+            except Exception as error:  # noqa: BLE001 - kept as the error of this row
+                failure = error
         return JudgementItem(
             columns={
                 **{name: getattr(spec, name) for name in RUN_COLUMNS},
@@ -413,6 +417,7 @@ class Judgements(RowStage[JudgementItem]):
             request=case.request if case else None,
             calls=judge.of_unmade if inputs_missing else case.calls if case else _NO_CALL,
             inputs_missing=inputs_missing,
+            failure=failure,
             answer=answer,
             judge=judge,
             case=case,

@@ -76,8 +76,9 @@ def fill_question_scores(lake: Lake) -> None:
 
 
 def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *, changed: bool = False) -> str:
-    """Store the state of the run: `complete` when each benchmark has every judge's metrics without failures.
+    """Store the state of the run.
 
+    It is `complete` when each benchmark has every judge's metrics without failures, and answers that are not all empty.
     An imported benchmark that nobody judges here stays in the state that its import left it in.
 
     Args:
@@ -92,6 +93,8 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
     metrics = workspace.lake.read("metrics", {"run_id": spec.run_id, "null_policy": "legacy", "pipeline": BASELINE})
     row = workspace.lake.read("runs", {"run_id": spec.run_id})
     states: dict[str, str] = orjson.loads(row["status_by_benchmark"][0] or "{}")
+    answers = workspace.lake.read("answers", {"run_id": spec.run_id, "status": "ok"}, ["benchmark", "answer_state"])
+    silent = set(answers["benchmark"]) - set(answers.filter(answer_state="text")["benchmark"])
     for name in filter(spec.is_made_here, spec.benchmarks):
         judges, strategies = spec.benchmarks[name].judges, spec.benchmarks[name].strategies
         own = metrics.filter(benchmark=name, n_failed=0)
@@ -99,7 +102,7 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
         wanted = {(judge, None, spec.n_planned(name)) for judge in judges} | {
             (judge, strategy, spec.n_questions(name)) for judge in judges for strategy in strategies
         }
-        complete = wanted <= found
+        complete = wanted <= found and name not in silent
         states[name] = "complete" if complete else f"error: {error}" if error else "partial"
     done = all(state == "complete" for state in states.values())
     status = "complete" if done else "error" if error else "decision" if spec.is_partial else "partial"
