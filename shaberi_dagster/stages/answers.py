@@ -179,7 +179,7 @@ class Answers(RowStage[AnswerItem]):
             equal = sampled.filter(texts=1)
             if 2 * equal.height > sampled.height:
                 self.workspace.reporter.note(
-                    f"{name}: all {equal['n'].max()} samples of {equal.height} of {sampled.height} questions are the "
+                    f"{name}: all {equal['n'][0]} samples of {equal.height} of {sampled.height} questions are the "
                     "same text: strategies have nothing to choose from, and the samples are no evidence of their own"
                 )
         return super().results()
