@@ -5,7 +5,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -29,7 +29,7 @@ from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.runs.forecast import Forecast
 from shaberi_dagster.runs.planning import benchmarks_of, judged_again, named_judges, plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
-from shaberi_dagster.runs.stored import find_run, load_run, store_run
+from shaberi_dagster.runs.stored import find_run, load_run, parameters_in_words, store_run
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.settings import Settings, check_cluster, named_plugin_folders
 from shaberi_dagster.show.live import reporter_for
@@ -116,6 +116,8 @@ class Evaluation:
         self._judges_asked = named_judges(requests[0], self.workspace)
         self.benchmarks = self._asked_benchmarks(requests[0])
         self._specs = [self._judged_again(request) if rejudge else self._planned(request) for request in requests]
+        with suppress(ConfigurationError):  # an endpoint's file may be gone, which is said where it is called
+            self.remarks += dict.fromkeys(sentence for spec in self._specs for sentence in parameters_in_words(spec))
 
     @property
     def spec(self) -> RunSpec:
