@@ -38,7 +38,7 @@ from shaberi_dagster.stages.answers import Answers
 from shaberi_dagster.stages.evaluation import check_endpoints, check_prompts, is_up_to_date
 from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.stages.judgements import Judgements
-from shaberi_dagster.stages.metrics import set_status
+from shaberi_dagster.stages.metrics import set_status, silent_benchmarks
 from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
 from shaberi_dagster.util.identity import run_id_of
 from shaberi_dagster.util.lazy import lazily, loading
@@ -247,9 +247,8 @@ class Evaluation:
                 failures = failures_in_words(rows.height, Counter(rows["error_class"].drop_nulls()))
                 messages = Counter(rows["error_message"].drop_nulls()).most_common(1)
                 reasons.append(f"{stage}: {failures}" + "".join(f", such as {message}" for message, _ in messages))
-        answers = self.workspace.lake.read("answers", keys, ["benchmark", "answer_state"])
-        empty = set(answers["benchmark"]) - set(answers.filter(answer_state="text")["benchmark"])
-        reasons += [f"all answers of {name} are empty" for name in sorted(empty)] if not reasons else []
+        silent = silent_benchmarks(self.workspace.lake, keys) if not reasons else ()
+        reasons += [f"all answers of {name} are empty" for name in silent]
         told = printable("; ".join(reasons)) or "some parts failed"
         return f"{told}; `shaberi sql failures` tells more, the same command tries again"
 

@@ -10,7 +10,7 @@ import polars as pl
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.connections import read_frame
 from shaberi_dagster.lake.statements import statement
-from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -93,8 +93,7 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
     metrics = workspace.lake.read("metrics", {"run_id": spec.run_id, "null_policy": "legacy", "pipeline": BASELINE})
     row = workspace.lake.read("runs", {"run_id": spec.run_id})
     states: dict[str, str] = orjson.loads(row["status_by_benchmark"][0] or "{}")
-    answers = workspace.lake.read("answers", {"run_id": spec.run_id, "status": "ok"}, ["benchmark", "answer_state"])
-    silent = set(answers["benchmark"]) - set(answers.filter(answer_state="text")["benchmark"])
+    silent = silent_benchmarks(workspace.lake, {"run_id": spec.run_id})
     for name in filter(spec.is_made_here, spec.benchmarks):
         judges, strategies = spec.benchmarks[name].judges, spec.benchmarks[name].strategies
         own = metrics.filter(benchmark=name, n_failed=0)
@@ -119,6 +118,13 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
     )
     workspace.lake.replace("runs", row, {"run_id": spec.run_id})
     return status
+
+
+def silent_benchmarks(lake: Lake, keys: Keys) -> list[str]:
+    """Return the benchmarks of runs whose answers are all empty, so that nothing of them can be judged."""
+    answers = lake.read("answers", keys, ["benchmark", "answer_state"])
+    is_empty = pl.col("answer_state").is_in(["empty", "whitespace"]).fill_null(value=False)
+    return answers.group_by("benchmark").agg(is_empty.all()).filter("answer_state")["benchmark"].sort().to_list()
 
 
 def with_scales(plan: pl.DataFrame) -> pl.DataFrame:
