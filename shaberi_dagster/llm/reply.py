@@ -173,7 +173,7 @@ def tokens_used(usage: Mapping[str, Any]) -> Usage:
 
     Most count cached tokens among those of the prompt, and reasoning among the completion. Some count them beside: the
     total, or more of them than of the whole, says so. Reasoning is paid for as completion, cached tokens never are. A
-    total that is too large without any report of either is reasoning (Gemini); what does not add up says nothing.
+    total that is too large is reasoning as well (Gemini), unless cached tokens do not add up: then it says nothing.
     """
     prompt, completion, total = (_tokens(usage.get(f"{kind}_tokens")) for kind in ("prompt", "completion", "total"))
     of_prompt, of_completion = (_object(usage.get(f"{kind}_tokens_details")) for kind in ("prompt", "completion"))
@@ -184,13 +184,18 @@ def tokens_used(usage: Mapping[str, Any]) -> Usage:
     )
     kept = (cached or 0) + (written or 0)
     rest = None if prompt is None or total is None else max(0, total - prompt - (completion or 0))
-    if prompt is not None and kept and (rest in {cached, written, kept} if rest else rest is None and kept > prompt):
-        prompt, rest = prompt + (rest or kept), 0
+    is_beside = prompt is not None and kept > prompt  # they cannot be among the prompt
+    if (
+        prompt is not None
+        and kept
+        and ((rest and rest in {cached, written, kept}) or (is_beside and (rest is None or rest > kept)))
+    ):
+        prompt, rest = prompt + (kept if rest is None else min(rest, kept)), 0
     if completion is None:
         completion = rest
     elif reasoning and (reasoning > completion or rest == reasoning):
         completion += max(reasoning, rest or 0)
-    elif rest and not kept:
+    elif rest and not is_beside:
         completion, reasoning = completion + rest, max(reasoning or 0, rest)
     if cached is not None and prompt is not None:
         cached = min(cached, prompt)

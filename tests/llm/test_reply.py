@@ -112,7 +112,10 @@ def test_reasoning_that_is_counted_beside_the_completion_is_completion(completio
         ({"prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 6}, 4),  # DeepSeek
         ({"prompt_cache_hit_tokens": 4, "prompt_tokens_details": {"cached_tokens": 3}}, 3),
         ({"prompt_cache_hit_tokens": 40, "total_tokens": 30}, 10),
-        ({"prompt_tokens_details": {"cached_tokens": 4}, "total_tokens": 47}, 4),  # what does not add up is no thinking
+        (
+            {"prompt_tokens_details": {"cached_tokens": 40}, "total_tokens": 47},
+            10,
+        ),  # what does not add up is no thinking
     ],
 )
 def test_cached_tokens_are_a_part_of_the_prompt(usage, cached):
@@ -126,6 +129,7 @@ def test_cached_tokens_are_a_part_of_the_prompt(usage, cached):
         ({"cached_tokens": 400, "cache_creation_tokens": 25}, 455, 435),
         ({"cached_tokens": 400, "cache_creation_tokens": 25}, 430, 410),
         ({"cached_tokens": 400}, None, 410),
+        ({"cached_tokens": 400}, 460, 410),
         ({"cached_tokens": 0, "cache_write_tokens": 400}, 430, 410),
     ],
 )
