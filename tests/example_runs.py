@@ -13,11 +13,12 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.exchange import publishing
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.runs import workspace as workspace_module
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import plan_run
-from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import EngineThread, Workspace
 from shaberi_dagster.stages import evaluation
@@ -67,6 +68,11 @@ def stored_run(workspace: Workspace, request: RunRequest) -> RunSpec:
     spec = plan_run(request, workspace)
     store_run(spec, workspace)
     return spec
+
+
+def reusing(workspace: Workspace) -> Workspace:
+    """The workspace of a command with --reuse: replies of other runs from the same address count."""
+    return Installation(workspace.settings, environment={}, options=CallOptions(reuse=True))
 
 
 def frozen(spec: RunSpec, workspace: Workspace) -> None:

@@ -207,10 +207,10 @@ def test_a_judge_of_ones_own_that_says_no_number_is_named(folder: Path) -> None:
         spec = plan_run(RunRequest(model="m", benchmarks=["manners"], judge_models=["j+twice"], **place), workspace)
         store_run(spec, workspace)
         materialize("answers", spec.run_id, ["manners"], workspace)
-        with pytest.raises(
-            ConfigurationError, match=r"twice\.py: TypeError: score\(\) returned 'three', which is no number"
-        ):
-            materialize("judgements", spec.run_id, ["manners"], workspace)
+        materialize("judgements", spec.run_id, ["manners"], workspace)
+    judged = workspace.lake.read("judgements", {"run_id": spec.run_id})
+    assert set(judged["error_class"]) == {"TypeError"}
+    assert "twice.py: TypeError: score() returned 'three', which is no number" in judged["error_message"][0]
 
 
 def test_a_prompt_that_is_missing_is_found_before_anything_is_paid_for(folder: Path) -> None:

@@ -6,7 +6,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -31,7 +31,7 @@ from shaberi_dagster.reports.reuse import reuse_remark
 from shaberi_dagster.runs.forecast import Forecast
 from shaberi_dagster.runs.planning import benchmarks_of, judged_again, named_judges, plan_run, requests_of
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
-from shaberi_dagster.runs.stored import find_run, load_run, run_before, store_run
+from shaberi_dagster.runs.stored import find_run, load_run, parameters_in_words, run_before, store_run
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.settings import Settings, check_cluster, named_plugin_folders
 from shaberi_dagster.show.live import reporter_for
@@ -41,7 +41,7 @@ from shaberi_dagster.stages.consensus import ConsensusAnswers
 from shaberi_dagster.stages.evaluation import check_endpoints, check_prompts, is_up_to_date
 from shaberi_dagster.stages.forecast import forecast
 from shaberi_dagster.stages.judgements import Judgements
-from shaberi_dagster.stages.metrics import set_status
+from shaberi_dagster.stages.metrics import set_status, silent_benchmarks
 from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
 from shaberi_dagster.util.identity import run_id_of
 from shaberi_dagster.util.lazy import lazily, loading
@@ -128,6 +128,8 @@ class Evaluation:
         self._kinds: dict[str, Kind] = {}
         self._judges_added: dict[str, list[str]] = {}
         self._specs = [self._planned(request) for request in requests]
+        with suppress(ConfigurationError):  # an endpoint's file may be gone, which is said where it is called
+            self.remarks += dict.fromkeys(sentence for spec in self._specs for sentence in parameters_in_words(spec))
 
     @property
     def spec(self) -> RunSpec:
@@ -266,6 +268,8 @@ class Evaluation:
                 messages = Counter(rows["error_message"].drop_nulls()).most_common(1)
                 reasons.append(f"{stage}: {failures}" + "".join(f", such as {message}" for message, _ in messages))
         reasons += [reason for spec in self._specs if (reason := self._incomplete(spec))]
+        silent = silent_benchmarks(self.workspace.lake, keys) if not reasons else ()
+        reasons += [f"all answers of {name} are empty" for name in silent]
         told = printable("; ".join(reasons)) or "some parts failed"
         again = ", the same command tries again" if self._evaluated else ""
         return f"{told}; `shaberi sql failures` tells more{again}"

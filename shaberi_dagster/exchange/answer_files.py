@@ -17,6 +17,7 @@ from shaberi_dagster.exchange.importer import Entry, ImportedSample, Importer, I
 from shaberi_dagster.exchange.logs import import_logs
 from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.exchange.reporting import ImportReport
+from shaberi_dagster.llm.endings import without_end_tokens
 from shaberi_dagster.llm.endpoints import request_body
 from shaberi_dagster.llm.providers.registry import DEFAULT_PROVIDER, PROVIDERS
 from shaberi_dagster.llm.reply import MalformedReplyError, ReceivedReply
@@ -163,7 +164,9 @@ def _count(value: object) -> int | None:
 
 
 def _sample(index: int, reply: ReceivedReply, columns: Mapping[str, Any]) -> ImportedSample:
-    split = split_thinking(reply.content)
+    if reply.finish_reason == "error":
+        return ImportedSample(index, "", "the reply ended in an error")
+    split = split_thinking(without_end_tokens(reply.content))
     thinking = "\n\n".join(text for text in (reply.reasoning, split.thinking) if text)
     more = {
         "finish_reason": reply.finish_reason,

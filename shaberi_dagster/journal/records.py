@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-_LATER = ("refusal", "tool_calls")  # what records of earlier calls do not have
+_LATER = ("refusal", "tool_calls", "reply_model", "system_fingerprint")  # what records of earlier calls do not have
 
 
 ErrorClass = Literal[
@@ -27,6 +27,11 @@ class Usage:
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
+    def __add__(self, other: "Usage") -> "Usage":
+        """Return the sum; what only one of them knows is that one's."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return Usage(*(sum(filter(None, pair)) if pair != (None, None) else None for pair in pairs))
+
     @property
     def source(self) -> Literal["provider", "unknown"]:
         """The origin of the numbers."""
@@ -47,13 +52,15 @@ class Call:
         content: The reply's text exactly as received, or that of its refusal when there is no other ("" when there is
             neither); None for errors.
         reasoning: The API's own `reasoning_content` (or `reasoning`), None when absent.
-        finish_reason: As reported: `stop`, `length`, `content_filter`, …
-        usage: Tokens of the successful attempt.
+        finish_reason: `stop`, `length`, `content_filter`, … (`llm.endings`), or as reported.
+        usage: Tokens of all attempts.
         attempts: HTTP requests made, the last one included.
         latency_seconds: Duration of the last attempt.
         created_at: UTC time of the end.
         refusal: What the endpoint marks as a refusal.
         tool_calls: Tools that the model called, as JSON.
+        reply_model: The model that answered, as the reply names it.
+        system_fingerprint: The state of the server, as the reply names it.
     """
 
     request_hash: str
@@ -71,6 +78,8 @@ class Call:
     created_at: datetime
     refusal: str | None = None
     tool_calls: str | None = None
+    reply_model: str | None = None
+    system_fingerprint: str | None = None
 
     def to_record(self) -> dict[str, Any]:
         """The call as one flat JSON-ready row, with `usage` spread into its columns."""
@@ -79,7 +88,7 @@ class Call:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "Call":
-        """The call that `to_record` wrote, also before there were refusals and tool calls; unknown keys are ignored."""
+        """The call that `to_record` wrote, also before it had the columns of today; unknown keys are ignored."""
         usage = Usage(**{name: record.get(name) for name in Usage.__dataclass_fields__})
         created = record["created_at"]
         at = created if isinstance(created, datetime) else datetime.fromisoformat(created)

@@ -10,9 +10,10 @@ from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges.base import Case, Judge, usage_of
 from shaberi_dagster.judges.parse import ParsedScore, is_out_of_scale, parse_score
 from shaberi_dagster.judges.spec import JudgeSpec
+from shaberi_dagster.llm.endings import without_end_tokens
 from shaberi_dagster.llm.parameters import with_system_prompt
 from shaberi_dagster.llm.request import CallMaker, ChatRequest
-from shaberi_dagster.llm.thinking import answer_of, split_thinking
+from shaberi_dagster.llm.thinking import answer_of, only_thinking, split_thinking
 from shaberi_dagster.llm.types import CallRange, Message, ScoreLine
 from shaberi_dagster.prompts.library import (
     PromptLibrary,
@@ -94,7 +95,11 @@ class LLMJudge(Judge):
         if last.status == "error":
             return row | {"status": "error", "error_class": last.error_class, "error_message": last.error_message}
         if not answer_of(first).strip():
-            return row | {"status": "error", "error_class": "empty_output", "error_message": "the judge wrote nothing"}
+            return row | {
+                "status": "error",
+                "error_class": "empty_output",
+                "error_message": only_thinking(first) or "the judge wrote nothing",
+            }
         return row | {"status": "error", "error_class": "no_score", "error_message": "no score in the judge's output"}
 
     def has_score(self, case: Case, call: Call) -> bool:
@@ -130,7 +135,7 @@ def parsed_score(
     if content is None:
         return None
     return parse_score(
-        split_thinking(content).answer,
+        split_thinking(without_end_tokens(content)).answer,
         legacy_forms=benchmark.judging.legacy_score_forms,
         answer=answer,
         finish_reason=finish_reason,

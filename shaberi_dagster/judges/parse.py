@@ -6,11 +6,12 @@ a score ends the search: guessing on from there would give the judge a score it 
 
 Decisions that are not obvious:
 
-- A minus sign makes a number nonsense, since every scale starts at 0 or 1; so do ranges (`7-8`), sums (`3+2=5`),
-  `1.2.3`, and more than four digits before the point.
-- A judge that names a maximum (`7/10`, `8 out of 10`, `80/100`) says which scale it means; whether that is the scale it
-  was told is not for the parser.
-- A number at the very end of an output that was cut off (`finish_reason` `length`) may be half a number: no score.
+- The last marker that begins a line counts, and its line is understood as a whole or there is no score: see
+  `judges.score_line`. A marker within a line counts only where none begins one, and only if the rest of its line is a
+  score. Where such a later one says otherwise than the score, there is none.
+- A judge that names a maximum (`7/10`, `8 out of 10`, `10点満点中8点`) says which scale it means; whether that is the
+  scale it was told is not for the parser.
+- The last line of an output that was cut off (`finish_reason` `length`) may go on: no score.
 - A bare number has at most two digits; a line `2024` ends a text about history, not a judgement.
 - An answer under judgement may itself hold `FINAL SCORE: 10`. Then only the judge's own last line counts.
 
@@ -20,14 +21,16 @@ Every pattern is bounded, so the time is linear in the length of the texts.
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from statistics import fmean
 from typing import Literal
 
 from shaberi_dagster.benchmarks.registry import LegacyForm
+from shaberi_dagster.judges.score_line import fold, line_score
 from shaberi_dagster.judges.spec import Rounding
+from shaberi_dagster.llm.endings import ending_of
 
 ScoreSource = Literal["final_score", "score_tag", "legacy_form", "bare_number"]
 
@@ -60,9 +63,8 @@ def parse_score(
 ) -> ParsedScore | None:
     """Find the score in a judge's output.
 
-    Tried in order: the last `FINAL SCORE:`, the last `<score>` tag, the benchmark's legacy forms, a bare number. The
-    colon, digits and point may be full-width; markdown, quotes and brackets around the number, `点` and `/10` behind it
-    are accepted (behind `FINAL SCORE:` also `out of 10` and `（10点満点`).
+    Tried in order: the last `FINAL SCORE:`, the last `<score>` tag, the benchmark's legacy forms, a bare number.
+    Full-width and invisible characters are folded first.
 
     Args:
         output: The judge's whole output, without its thinking.
@@ -71,14 +73,14 @@ def parse_score(
             with `[[N]]`, `[N]` or `【N】`. `rakuda_mean_of_tenths`: the mean of all `N/10`.
         answer: The answer that was judged. If it holds a score itself, only a last line `FINAL SCORE: x` of an
             output that was not cut off counts, unless that line and the one above it are an echo of the answer.
-        finish_reason: Why the judge stopped; `length` when it was cut off, None when unknown.
+        finish_reason: Why the judge stopped, see `llm.endings`; None when unknown.
         rounding: `legacy` rounds to an integer, half to even, as the original suite did.
 
     Returns:
         The score and where it came from; None if there is none (ask the judge again) or it is nonsense.
     """
-    text, answer = _fold(output), _fold(answer)
-    cut_off = finish_reason == "length"
+    text, answer = fold(output), fold(answer)
+    cut_off = ending_of(finish_reason or "") == "length"
     if _holds_score(answer, legacy_forms):
         finders: Sequence[tuple[ScoreSource, _Finder]] = [("final_score", _OwnLastLine(answer))]
         text = "" if cut_off else text
@@ -119,41 +121,29 @@ class _Found:
     out_of: float | None = None
 
 
+_NONSENSE = _Found(math.nan)
 _Finder = Callable[[str], _Found | None]
 
-# Full-width forms to ASCII, character by character, so that one set of patterns reads both.
-_FOLD = {chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)} | {"\u3000": " ", "−": "-"}
-_FOLDED = re.compile("[\uff01-\uff5e\u3000−]")  # `str.translate` would look every character of a text up
-
-_OPEN = r"[ \t*_`\"'\[(【「『<$]{0,16}"
-_CLOSE = r"[ \t*_`\"'\])】」』>$。]{0,16}"
+_OPEN = r"[ *_`\"'\[(【「『<$]{0,16}"
+_CLOSE = r"[ *_`\"'\])】」』>$。]{0,16}"
 _PLAIN_NUMBER = r"[0-9]{1,4}(?:\.[0-9]{1,20})?"
-# What must not follow: more digits, a unit that is no score, a range or sum.
-_NUMBER = (
-    rf"(?P<number>{_PLAIN_NUMBER})(?!\.?[0-9])(?![A-Za-z%])"
-    r"(?![ \t*]{0,8}[-+=~〜–—×→:,][ \t*]{0,8}[0-9])"
-)
-_POINTS = r"[ \t]{0,8}(?:点|points?(?![A-Za-z]))?[ \t*]{0,8}"
-_MAXIMUM = rf"[ \t*]{{0,8}}(?P<out_of>{_PLAIN_NUMBER})(?!\.?[0-9])[ \t]{{0,8}}点?"
-_UNIT = rf"{_POINTS}(?:/{_MAXIMUM})?"
-_MARKER = r"FINAL[ \t_]{1,4}SCORE[ \t*_`\"'\])】」]{0,8}:"
-_VALUE = rf"{_OPEN}(?:<score>[ \t]{{0,8}})?{_NUMBER}"
-_LONE = rf"{_OPEN}{_NUMBER}{_UNIT}{_CLOSE}"
-_IN_BRACKETS = rf"[ \t]{{0,4}}({_PLAIN_NUMBER})[ \t]{{0,4}}点?[ \t]{{0,4}}"
-_RATING = r"評価[ \t*]{0,8}:[ \t*]{0,8}"
+_IN_BRACKETS = rf"[ ]{{0,4}}({_PLAIN_NUMBER})[ ]{{0,4}}点?[ ]{{0,4}}"
+_RATING = r"評価[ *]{0,8}:[ *]{0,8}"
 
-_FINAL_SCORE = re.compile(_MARKER, re.IGNORECASE)
-_NAMED_MAXIMUM = rf"{_CLOSE}(?:</score>)?[ \t(]{{0,4}}(?:/|out[ \t]of|(?=[ \t0-9]{{1,8}}点満点)){_MAXIMUM}"
-_BESIDE = re.compile(rf"{_VALUE}{_POINTS}(?:{_NAMED_MAXIMUM})?", re.IGNORECASE)
-_BELOW = re.compile(rf"[ \t*_`\"]{{0,16}}\n\s{{0,8}}{_LONE}$", re.IGNORECASE | re.MULTILINE)
-_NUMBERISH = re.compile(rf"{_OPEN}(?:<score>)?\s?(?:[-+.]\s?)?(?:[0-9]|nan\b|inf\b|infinity\b)", re.IGNORECASE)
-_FINAL_LINE = re.compile(rf"{_OPEN}{_MARKER}{_VALUE}(?:</score>)?{_UNIT}{_CLOSE}", re.IGNORECASE)
+_SCALE = r"(?P<scale>[(\[][^()\[\]\n]{1,30}[)\]])?"
+_MARKER = re.compile(rf"FINAL[ _]{{1,4}}SCORE[ *_`\"'\])】」]{{0,8}}{_SCALE}[ *_`\"'\])】」]{{0,8}}:", re.IGNORECASE)
+_LINE_BEGINNING = re.compile(r"(?:[^\w\n]|_){0,16}")
+_OWN_BEGINNING = re.compile(_OPEN + _MARKER.pattern, re.IGNORECASE)
+_LONE_NUMBER = re.compile(
+    rf"{_OPEN}(?P<number>{_PLAIN_NUMBER})(?!\.?[0-9])[ ]{{0,8}}(?:点|points?)?[ *]{{0,8}}"
+    rf"(?:/[ *]{{0,8}}(?P<out_of>{_PLAIN_NUMBER})[ ]{{0,8}}点?)?{_CLOSE}",
+    re.IGNORECASE,
+)
 _SCORE_TAG = re.compile(r"<score>(?P<body>[^<]{0,64})</score>", re.IGNORECASE)
-_LONE_NUMBER = re.compile(_LONE, re.IGNORECASE)
 _DIGIT = re.compile(r"[0-9]")
 _TENTHS = re.compile(rf"(?<![0-9./])({_PLAIN_NUMBER})\s{{0,8}}/\s{{0,8}}10(?!\.?[0-9]|/)")
 _LEGACY: Mapping[LegacyForm, re.Pattern[str]] = {
-    "tengu_points": re.compile(rf"\[点数\][ \t*]{{0,8}}\n\s{{0,8}}[*]{{0,2}}({_PLAIN_NUMBER})[ \t]{{0,4}}点"),
+    "tengu_points": re.compile(rf"\[点数\][ *]{{0,8}}\n\s{{0,8}}[*]{{0,2}}({_PLAIN_NUMBER})[ ]{{0,4}}点"),
     "double_brackets": re.compile(rf"{_RATING}\[\[{_IN_BRACKETS}\]\]"),
     "rakuda_brackets": re.compile(rf"{_RATING}(?:\[\[{_IN_BRACKETS}\]\]|\[{_IN_BRACKETS}\]|【{_IN_BRACKETS}】)"),
 }
@@ -162,32 +152,38 @@ _BARE_MAXIMA = frozenset({None, 5, 10})  # a line `5/12` may be a date
 _QUOTING = re.compile(r"[\s*_`>\"'「」『』#|-]+")
 
 
-def _fold(text: str) -> str:
-    return _FOLDED.sub(lambda match: _FOLD[match[0]], text).replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _number(match: re.Match[str]) -> _Found:
-    rest = match.string[match.end("number") : match.end("number") + 2]
-    maximum = match["out_of"]
-    return _Found(float(match["number"]), at_end=rest in {"", "."}, out_of=float(maximum) if maximum else None)
-
-
 def _final_score(text: str) -> _Found | None:
-    """The number of the last marker that has one; a marker before a placeholder is a quotation of the form."""
-    for marker in reversed(list(_FINAL_SCORE.finditer(text))):
-        if value := _BESIDE.match(text, marker.end()) or _BELOW.match(text, marker.end()):
-            return _number(value)
-        if _NUMBERISH.match(text, marker.end()):
-            return _Found(math.nan)
-    return None
+    """The score of the last marker that begins a line, else that of those within lines."""
+    within: list[_Found] = []  # a sentence that quotes a marker is no score
+    lines = text.split("\n")
+    for index, line in reversed(list(enumerate(lines))):
+        if markers := list(_MARKER.finditer(line)):
+            begins = _LINE_BEGINNING.fullmatch(line, 0, markers[0].start())
+            found = _behind(markers[-1], lines, index, lone=not begins)
+            if begins:
+                return found if len(markers) == 1 and all(other.value == found.value for other in within) else _NONSENSE
+            if not math.isnan(found.value):
+                within.append(found)
+    return within[0] if len({found.value for found in within}) == 1 else _NONSENSE if within else None
+
+
+def _behind(marker: re.Match[str], lines: Sequence[str], index: int, *, lone: bool) -> _Found:
+    """Read what a marker is followed by: the rest of its line or, if that is blank, the next line that is not."""
+    rest = marker.string[marker.end() :]
+    is_below = not _unquoted(rest)
+    if is_below:
+        index = next((below for below in range(index + 1, len(lines)) if lines[below].strip()), index)
+        rest = lines[index] if lines[index] is not marker.string else ""
+    score = line_score(f"{marker['scale'] or ''} {rest}", lone=lone or is_below)
+    return _Found(score[0], index == len(lines) - 1, score[1]) if score else _NONSENSE
 
 
 def _score_tag(text: str) -> _Found | None:
     for tag in reversed(list(_SCORE_TAG.finditer(text))):
-        if value := _LONE_NUMBER.fullmatch(tag["body"].strip()):
-            return replace(_number(value), at_end=False)
+        if score := line_score(tag["body"], lone=True):
+            return _Found(score[0], out_of=score[1])
         if _DIGIT.search(tag["body"]):
-            return _Found(math.nan)
+            return _NONSENSE
     return None
 
 
@@ -210,7 +206,7 @@ def _form_finder(form: LegacyForm, answer: str) -> _Finder:
 def _holds_score(answer: str, legacy_forms: Sequence[LegacyForm]) -> bool:
     """Return whether an echo of the answer could be taken for a judgement (bare numbers are compared one by one)."""
     forms = [_form_finder(form, answer) for form in legacy_forms if form != "elyza_number"]
-    return any(find(answer) is not None for find in (_final_score, _score_tag, *forms))
+    return bool(_MARKER.search(answer)) or any(find(answer) is not None for find in (_score_tag, *forms))
 
 
 class _BareNumber:
@@ -226,8 +222,8 @@ class _BareNumber:
             return None
         if _unquoted(match[0]) in map(_unquoted, self._answer.split("\n")):
             return None
-        found = _number(match)
-        return found if found.out_of in _BARE_MAXIMA else None
+        maximum = float(match["out_of"]) if match["out_of"] else None
+        return _Found(float(match["number"]), end == len(text), maximum) if maximum in _BARE_MAXIMA else None
 
 
 class _OwnLastLine:
@@ -237,10 +233,12 @@ class _OwnLastLine:
         self._answer = answer
 
     def __call__(self, text: str) -> _Found | None:
-        match = _FINAL_LINE.fullmatch(text, *_last_line(text))
-        if match is None or _pairs(text)[-1] in _pairs(self._answer):
+        start, end = _last_line(text)
+        marker = _OWN_BEGINNING.match(text, start, end)
+        if marker is None or _pairs(text)[-1] in _pairs(self._answer):
             return None
-        return _number(match)
+        score = line_score(f"{marker['scale'] or ''} {text[marker.end() : end]}", lone=True)
+        return _Found(score[0], out_of=score[1]) if score else None
 
 
 def _without_blanks(text: str) -> tuple[int, int]:

@@ -486,6 +486,8 @@ CALLS = LakeTable(
         ),
         _text("refusal", "What the endpoint marks as a refusal", source="endpoint"),
         _text("tool_calls", "Tools that the model called", "JSON", "endpoint"),
+        _text("reply_model", "The model that answered, as the reply names it", source="endpoint"),
+        _text("system_fingerprint", "The state of the server, as the reply names it", source="endpoint"),
     ),
     partition_by=("stage",),
 )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.journal.records import Call
+from shaberi_dagster.journal.records import Call, Usage
 from shaberi_dagster.llm.prices import PriceList
 
 
@@ -45,7 +45,7 @@ class Budget:
 
     def count(self, call: Call) -> None:
         """Count a call that was made."""
-        if call.status != "ok" or (self.max_cost_usd is None and self.max_tokens is None):
+        if (call.status != "ok" and call.usage == Usage()) or (self.max_cost_usd is None and self.max_tokens is None):
             return
         prompt, completion = call.usage.prompt_tokens, call.usage.completion_tokens
         if prompt is None or completion is None:

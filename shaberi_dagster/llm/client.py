@@ -3,7 +3,7 @@
 import email.utils
 import re
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ import httpx2
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient, Omit, RequestOptions
 
 from shaberi_dagster.errors import EndpointError
-from shaberi_dagster.journal.records import ErrorClass
+from shaberi_dagster.journal.records import ErrorClass, Usage
 from shaberi_dagster.llm.providers.base import Provider
 from shaberi_dagster.llm.providers.registry import DEFAULT_PROVIDER, PROVIDERS
 from shaberi_dagster.llm.reply import (
@@ -26,6 +26,7 @@ from shaberi_dagster.llm.reply import (
     ReceivedReply,
     decoded,
     error_details,
+    failure_in,
     without_surrogates,
 )
 from shaberi_dagster.llm.stopping import UNKNOWN_MODEL
@@ -34,6 +35,7 @@ from shaberi_dagster.util.names import did_you_mean
 _MESSAGE_LENGTH = 300
 _SECRET_LENGTH = 6  # shorter values (`x`, `none`) are placeholders that servers without keys are given
 _REPLY_SECRET_LENGTH = 16  # shorter ones (`ollama`, `password`) may be words of an answer
+_MASK = b"[key]"
 _SECRET_LOOK = re.compile(r"(?i:\bbearer\s+)\S+|\b(?:sk|pk|rk|gsk|hf|xai)[-_][\w*.-]{6,}|\bAIza[\w*-]{10,}")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")  # what could steer a terminal
 # A 403 that is about one prompt and says nothing about the key.
@@ -87,7 +89,12 @@ class CallFailure(Exception):  # noqa: N818 - an outcome that is classified, not
         retry_after: Seconds that the server asks us to wait.
         field: The field of the body that the server does not take, if that is the reason; `reasoning.effort` is within
             `reasoning`.
+
+    Attributes:
+        usage: What the attempt used all the same.
     """
+
+    usage = Usage()
 
     def __init__(
         self, error_class: ErrorClass, message: str, retry_after: float | None = None, field: str | None = None
@@ -130,6 +137,7 @@ class ChatClient:
             verify=_no_certificates() if is_near and parts.scheme == "http" else _certificates(),
         )
         # Identity: a compressed reply could be of any size when unpacked.
+        self._secrets = [value for value in (key, *(headers or {}).values()) if value and len(value) >= _SECRET_LENGTH]
         own = {"Accept-Encoding": "identity", **(headers or {}), **self._provider.headers(key)}
         self._sdk = AsyncOpenAI(
             base_url=base_url,
@@ -161,10 +169,18 @@ class ChatClient:
                 self._provider.path, body=dict(body), cast_to=httpx2.Response, options=self._with(headers)
             )
             document = decoded(response.content)
-            if document.get("error") and not document.get("choices"):
-                details = error_details(document)  # from a proxy, whose own status is 200
-                raise self._failure(details.status or HTTPStatus.BAD_GATEWAY, details, response.headers)
-            return self._without_key(self._provider.reply(document))
+            usage = Usage()
+            if (details := failure_in(document)) is None:
+                reply = self._provider.reply(document)
+                if (details := failure_in(document, reply)) is None:
+                    names = (document.get("model"), document.get("system_fingerprint"))
+                    model, state = (self._line(name) if isinstance(name, str) else None for name in names)
+                    return replace(reply, reply_model=model, system_fingerprint=state)
+                usage = reply.usage
+            # From a proxy, whose own status is 200.
+            failure = self._failure(details.status or HTTPStatus.BAD_GATEWAY, details, response.headers)
+            failure.usage = usage
+            raise failure
         except APIStatusError as error:
             raise self._status_failure(error) from None
         except (MalformedReplyError, _RefusedReplyError) as error:
@@ -201,7 +217,7 @@ class ChatClient:
             raise EndpointError(f"endpoint {self._base_url} cannot be reached: {self._line(_cause(error))}") from None
         if model in self._probed or any(_is_named(model, name) for name in listed):
             return
-        near = f"; {did_you_mean(model, listed, 'it has')}" if listed else ""
+        near = f"; {self._line(did_you_mean(model, listed, 'it has'))}" if listed else ""
         if _OWNER_AT_OLLAMA in listed.values() and not model.endswith("cloud"):
             raise EndpointError(f"endpoint {self._base_url} does not have {model}{near}")
         await self._probe(model, near)
@@ -244,11 +260,16 @@ class ChatClient:
         await self._sdk.close()
 
     async def _cap(self, response: httpx2.Response) -> None:
-        """Before the body is read: let reading it stop at the limit."""
+        """Before anything is read: let the body stop at the limit, and take our secrets out of all that came."""
         if response.headers.get("content-encoding", "identity") != "identity":
             raise _RefusedReplyError("the server compressed its reply, which it was told not to")
+        least = _REPLY_SECRET_LENGTH if response.is_success else _SECRET_LENGTH
+        pattern = _echo([secret for secret in self._secrets if len(secret) >= least])
+        if pattern:
+            for name, value in response.headers.items():
+                response.headers[name] = pattern.sub(_MASK, value.encode()).decode(errors="replace")
         if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _CappedStream(response.stream, self._settings.reply_bytes)
+            response.stream = _CappedStream(response.stream, self._settings.reply_bytes, pattern)
 
     def _status_failure(self, error: APIStatusError) -> CallFailure:
         details = error_details(error.body)
@@ -259,45 +280,45 @@ class ChatClient:
 
     def _failure(self, status: int, details: ErrorDetails, headers: httpx2.Headers) -> CallFailure:
         message = self._line(f"HTTP {status}: {details.message}")
-        is_field = details.codes & _UNSUPPORTED and _FIELD.fullmatch(details.parameter)
+        is_field = details.codes & _UNSUPPORTED and _FIELD.fullmatch(self._line(details.parameter))
         field = details.parameter if is_field else None
         return CallFailure(_error_class(status, details), message, _retry_after(headers), field)
 
     def _line(self, text: str) -> str:
-        """Shorten a text to one line, without the key or anything that looks like one."""
-        if self._key and len(self._key) >= _SECRET_LENGTH:
-            text = text.replace(self._key, "[key]")
+        """Shorten a text to one line, without secrets or anything that looks like one."""
+        for secret in self._secrets:
+            text = text.replace(secret, "[key]")
         text = _CONTROLS.sub(" ", without_surrogates(text))
         line = _SECRET_LOOK.sub("[key]", " ".join(text.split()))
         return line if len(line) <= _MESSAGE_LENGTH else line[: _MESSAGE_LENGTH - 1] + "…"
-
-    def _without_key(self, reply: ReceivedReply) -> ReceivedReply:
-        """The reply as it came, unless the server echoes our key: replies are kept, and shown to judges."""
-        key = self._key or ""
-        if len(key) < _REPLY_SECRET_LENGTH:
-            return reply
-        names = ("content", "reasoning", "finish_reason", "refusal", "tool_calls")
-        texts: dict[str, Any] = {name: getattr(reply, name) for name in names}
-        return replace(reply, **{name: text and text.replace(key, "[key]") for name, text in texts.items()})
 
 
 class _RefusedReplyError(Exception):
     """The reply is too large, or comes in a form that could hide its size."""
 
 
-class _CappedStream(httpx2.AsyncByteStream):
-    """A body that may not be larger than the limit."""
+def _echo(secrets: Sequence[str]) -> re.Pattern[bytes] | None:
+    """Match secrets in what a server sends, also where JSON or an address escapes characters of them."""
+    characters = (
+        [rf"(?:\\?{re.escape(char)}|\\u{ord(char):04x}|%{ord(char):02x})" for char in secret] for secret in secrets
+    )
+    spelled = "|".join(map("".join, characters))
+    return re.compile(f"(?i:{spelled})".encode()) if spelled else None
 
-    def __init__(self, stream: httpx2.AsyncByteStream, limit: int) -> None:
-        self._stream, self._limit = stream, limit
+
+class _CappedStream(httpx2.AsyncByteStream):
+    """A body that may not be larger than the limit, without our secrets."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, limit: int, secrets: re.Pattern[bytes] | None) -> None:
+        self._stream, self._limit, self._secrets = stream, limit, secrets
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        body = bytearray()
         async for part in self._stream:
-            size += len(part)
-            if size > self._limit:
+            body += part
+            if len(body) > self._limit:
                 raise _RefusedReplyError(f"the reply is larger than {self._limit} bytes")
-            yield part
+        yield self._secrets.sub(_MASK, body) if self._secrets else bytes(body)
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -35,6 +35,9 @@ THINKING = "thinking"
 EXTRA_BODY, EXTRA_HEADERS = "extra_body", "extra_headers"
 """Parameters that are fields of the body, and headers, as they are."""
 _SECRET_HEADER = re.compile(r"(?i)authorization|cookie|key|token|secret|password")
+_TAG = re.compile(r"latest\b|\d+(?:\.\d+)?[bm]\b|v\d", re.IGNORECASE)
+"""Begins the tag of a model at Ollama, whose name may be that of an endpoint."""
+_CALL_PATH = re.compile(r"/+(?:chat/completions|responses|messages)$")
 _EMBEDDED = "embedded"
 _OWN = (
     *(_EMBEDDED, "openai", "gemini", "anthropic", "openai_responses", "openrouter", "vllm", "ollama", CUSTOM),
@@ -178,7 +181,7 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
             raise ConfigurationError(
                 f"no known endpoint serves model {model!r}: give --base-url (for a judge --judge-base-url) with the "
                 "address of an OpenAI-compatible server, such as http://localhost:8000/v1, or write ENDPOINT:MODEL "
-                f"(`shaberi endpoints` lists them){near}"
+                f"(`shaberi endpoints` lists them, docs/extending.md says how to write one){near}"
             )
         if name == _EMBEDDED:
             check_embedded_model(model)
@@ -217,10 +220,13 @@ def _named(model: str) -> str | None:
 
 @cache
 def served_name(model: str, base_url: str) -> str:
-    """Return the name of a model at its server: without the name of the endpoint that led to this address."""
+    """Return the name of a model at its server: without that of an endpoint before it (`llama3:8b` has none)."""
     prefix, _, name = model.partition(":")
     entry = ENDPOINTS.get(_prefixes().get(prefix, prefix))
-    return name if name and entry and entry.base_url == base_url else model
+    if not name or entry is None:
+        return model
+    is_elsewhere = entry.base_url != base_url
+    return model if is_elsewhere and (endpoint_name(base_url) == "ollama" or _TAG.match(name)) else name
 
 
 def endpoint_name(base_url: str) -> str:
@@ -236,7 +242,8 @@ def places_of(endpoint: Endpoint) -> list[dict[str, str]]:
 
 
 def _checked_url(base_url: str) -> str:
-    url = base_url.strip().rstrip("/")
+    """Return an address in its usual form, without the path of calls that people copy with it."""
+    url = _CALL_PATH.sub("", base_url.strip().rstrip("/"))
     if url == EMBEDDED_URL:
         return url
     try:
@@ -407,6 +414,18 @@ def not_sent(endpoint: Endpoint, model: str, sampling: Sampling) -> list[str]:
     rule = _rule(endpoint, model)
     left_out = [name for name, value in _parameters(sampling).items() if rule.sent(name, value) is None]
     return [*left_out, *provider_of(endpoint).not_sent(_sent(rule, sampling))]
+
+
+def changed_parameters(endpoint: Endpoint, model: str, sampling: Sampling) -> list[str]:
+    """Say which parameters an endpoint leaves out, and which ones a file of the user sends under another name."""
+    rule, file = _rule(endpoint, model), ENDPOINTS.file(endpoint.name)
+    names = () if file is None or file.is_own else _parameters(sampling)
+    renamed = [
+        f"{name} is sent as {', '.join(fields)}"
+        for name in names
+        if (fields := rule.sent(name, _parameters(sampling)[name])) and name not in fields
+    ]
+    return [*(f"{name} is not sent" for name in not_sent(endpoint, model, sampling)), *renamed]
 
 
 def asked_parameter(request: ChatRequest, field: str) -> str:

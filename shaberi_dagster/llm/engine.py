@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
@@ -30,8 +31,9 @@ from shaberi_dagster.llm.keys import Pair, pairs_named
 from shaberi_dagster.llm.limiter import Limiter, LimiterSettings, Outcome, make_limiter
 from shaberi_dagster.llm.reply import ReceivedReply
 from shaberi_dagster.llm.request import ChatRequest, Endpoint
-from shaberi_dagster.llm.stopping import LEAVE_OUT
+from shaberi_dagster.llm.stopping import LEAVE_OUT, NO_SYSTEM_ROLE
 
+_ABOUT_ROLES = re.compile(r"(?i)\brole|\bsystem[ _-]?(?:message|prompt|instruction)")
 _MOST_DOUBLINGS = 30  # a short Retry-After allows thousands of attempts, and 2**1024 is no float
 
 
@@ -176,9 +178,10 @@ class _Attempts:
     ) -> None:
         self._client, self._limiter, self._request, self._retry = client, limiter, request, retry
         self._budget, self._objection, self._repeating = budget, objection, repeating
+        self._has_system_role = any(message.role == "system" for message in request.messages)
         self._body, self._headers = request_body(request), request_headers(request)
         self._made = self._transient = self._rejections = 0
-        self._latency = 0.0
+        self._latency, self._used = 0.0, Usage()  # by attempts that failed
         self._deadline: asyncio.Timeout | None = None
 
     async def run(self) -> Call:
@@ -196,14 +199,18 @@ class _Attempts:
             return self._failed(failure)
         finally:
             retrying.iter_state.reset()  # it has methods of its own: a cycle that would keep all of a stage
-        return self._ended("ok", error_class=None, error_message=None, **vars(reply))
+        return self._ended(
+            "ok", error_class=None, error_message=None, **vars(reply) | {"usage": reply.usage + self._used}
+        )
 
     def _failed(self, failure: CallFailure) -> Call:
         refused = failure.error_class == "authentication"
         message = _refusal(self._request.endpoint, failure) if refused else failure.message
         if failure.field:
             message += f" - {LEAVE_OUT.format(name=asked_parameter(self._request, failure.field))}"
-        no_reply = {"content": None, "reasoning": None, "finish_reason": None, "usage": Usage()}
+        elif failure.error_class == "permanent" and self._has_system_role and _ABOUT_ROLES.search(message):
+            message += f" - {NO_SYSTEM_ROLE}"
+        no_reply = {"content": None, "reasoning": None, "finish_reason": None, "usage": self._used}
         return self._ended("error", error_class=failure.error_class, error_message=message, **no_reply)
 
     def _ended(self, status: Literal["ok", "error"], **outcome: Any) -> Call:
@@ -239,6 +246,7 @@ class _Attempts:
                 self._latency = time.monotonic() - started
             outcome = "answered"
         except CallFailure as failure:
+            self._used += failure.usage
             self._transient += failure.error_class == "transient"
             if failure.error_class == "rate_limit":
                 self._rejections += 1

@@ -10,6 +10,7 @@ from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.journal.base import Claims, Journal
 from shaberi_dagster.journal.records import Call
 from shaberi_dagster.llm.budget import Budget
+from shaberi_dagster.llm.noticed import Noticed
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.stopping import Stopping
 
@@ -38,6 +39,7 @@ class CallSession:
 
     Attributes:
         stopping: Who is not asked any more.
+        noticed: What makes replies doubtful.
         trouble: Why nobody is: the disk is full or broken. Calls under way end, their replies are still written.
     """
 
@@ -58,7 +60,7 @@ class CallSession:
         self._budget, self._claims, self._news, self._tell = budget, claims, news, tell
         self._may_take = may_take
         self._no_news = set[str]()  # addresses that have answered, or of whose failures was told
-        self.stopping = Stopping()
+        self.stopping, self.noticed = Stopping(), Noticed()
         self.trouble: ShaberiError | None = None
         self._unwritten: list[tuple[Call, Mapping[str, str | None]]] = []
         self._paid: dict[str, Call] = {}
@@ -119,6 +121,7 @@ class CallSession:
                             request, self._budget, partial(self._objection, request), partial(self._repeating, request)
                         )
                         self._count(call, labels)
+                        self.noticed.count(call, request)
             except BaseException:
                 own.cancel()  # those who wait try it themselves
                 raise

@@ -16,6 +16,8 @@ UNKNOWN_MODEL = re.compile(
 """Matches what servers say of a model that they do not have; no further call would end otherwise."""
 LEAVE_OUT = "leave it out with --param {name}=null (of a judge: --judge-param)"
 """Ends the message of a refused parameter; no further call with it would end otherwise."""
+NO_SYSTEM_ROLE = 'leave the system message out with --system-prompt "" (of a judge: --judge-system-prompt "")'
+"""Ends the message of a refused system message; no further call with one would end otherwise."""
 _REFUSED_PARAMETER = re.compile(re.escape(LEAVE_OUT).replace(re.escape("{name}"), r"(\S+)"))
 _ModelAddress = tuple[str, str]
 _NUMBERED = re.compile(r"\S*\d\S*")  # numbers of requests and times differ in errors that are the same
@@ -60,7 +62,7 @@ class Stopping:
             same = f"{call.error_class} {_NUMBERED.sub('#', call.error_message)}"
             errors[same] += 1
             is_refused = call.error_class == "authentication" or refused_parameter(call.error_message) is not None
-            if is_refused or UNKNOWN_MODEL.search(call.error_message):
+            if is_refused or call.error_message.endswith(NO_SYSTEM_ROLE) or UNKNOWN_MODEL.search(call.error_message):
                 self.stop(*address, call.error_message)
             elif errors[same] >= MOST_EQUAL_ERRORS:
                 self.reasons.setdefault(address, f"not asked after {errors[same]} equal errors: {call.error_message}")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shaberi_dagster.journal.records import Call
+from shaberi_dagster.llm.endings import without_end_tokens
 
 TagState = Literal["none", "closed", "unclosed", "close_only"]
 AnswerState = Literal["text", "empty", "whitespace"]
@@ -121,7 +122,19 @@ def split_thinking(text: str) -> Split:
 
 def answer_of(call: Call) -> str:
     """Return the reply of a call without its thinking; "" of a failed call."""
-    return split_thinking(call.content or "").answer
+    return split_thinking(without_end_tokens(call.content or "")).answer
+
+
+def only_thinking(call: Call) -> str | None:
+    """Say that an empty answer's text is thinking, in one sentence; None where the call has no thinking."""
+    thought = call.reasoning or split_thinking(call.content or "").thinking
+    if not thought:
+        return None
+    tokens = call.usage.reasoning_tokens or call.usage.completion_tokens
+    what = f"its {tokens:,} tokens are" if tokens else "all of its text is"
+    cut = "it ran out of tokens: allow more with --max-tokens (of a judge --judge-max-tokens)"
+    parser = "the server's reasoning parser may take the answer for thinking: check the parser of this model"
+    return f"the answer is empty, {what} thinking: {cut if call.finish_reason == 'length' else parser}"
 
 
 def _split_harmony(text: str) -> Split | None:

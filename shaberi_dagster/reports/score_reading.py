@@ -126,6 +126,12 @@ def _read_ranked(
     )
     remarks = [*_remarks(selection), *_without_passes(catalog, selection, rows), *version_remarks(rows)]
     remarks += reuse_remarks(catalog, sorted({row.run_id for row in rows}))
+    names = {row.run_id: f"{row.model} {row.run_tag}" for row in rows}
+    remarks += [
+        f"Not sent for {names[spec['run_id']]}, as its endpoint's file says: {', '.join(spec['not_sent'])}."
+        for spec in fetch(catalog, "run_specs", run_ids=sorted(names))
+        if spec["not_sent"]
+    ]
     scales = reported_scales(report.benchmarks)
     single = SingleScores(catalog, selection.question_sets, scales, selection.over)
     rows = with_audits(catalog, rows, scales)

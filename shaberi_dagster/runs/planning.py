@@ -442,14 +442,15 @@ class _Planner:
             if "," in name:
                 raise ConfigurationError(f"judge {name!r}: name each judge by itself, --judge-model a --judge-model b")
             model, _, variant = name.rpartition("+")
-            # A variant's name taken for a model's would be asked with the prompts as they are.
             variants = self.workspace.prompts.variants
             is_variant = model and (variant in variants or is_own(variant))
             if model and not is_variant and name not in known:
-                there = did_you_mean(variant, [*variants, *JUDGES, *ADOPTED], "there are")
-                raise ConfigurationError(
-                    f"judge {name!r}: {variant!r} is no prompt variant, adopted set or judge of yours; {there}"
-                )
+                # It may be a model's whole name; one that is almost a variant's would be asked without it.
+                near = did_you_mean(variant, [*variants, *JUDGES, *ADOPTED], "none")
+                if near.startswith("did"):
+                    raise ConfigurationError(
+                        f"judge {name!r}: {variant!r} is no prompt variant, adopted set or judge of yours; {near}"
+                    )
             judge = known.get(name) or (_AskedJudge(model, variant) if is_variant else _AskedJudge(name, None))
             judge = judge._replace(prompt=self.request.judge_prompt or judge.prompt)
             asked[check_model_name(judge_name(*judge), "judge")] = judge

@@ -15,7 +15,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.lake.schemas import RUNS, STAGE_TABLES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.endpoints import not_sent
+from shaberi_dagster.llm.endpoints import changed_parameters, not_sent
 from shaberi_dagster.runs.marks import contradictions, widened
 from shaberi_dagster.runs.questions import load_questions, store_question_set
 from shaberi_dagster.runs.spec import PassSpec, RunSpec, pipeline_name
@@ -295,6 +295,18 @@ def _not_sent(spec: RunSpec) -> list[str] | None:
             without = [party for party, dropped in parties.items() if name in dropped]
             names += [name] if len(without) == len(parties) else [f"{name} of {party}" for party in without]
     return names
+
+
+def parameters_in_words(spec: RunSpec) -> list[str]:
+    """Say what is sent otherwise than the run asks for it, by model or judge and endpoint."""
+    asked = [
+        (f"{model.model} at {model.endpoint.name}", model.endpoint, model.model, settings.sampling)
+        for benchmark, settings in (spec.benchmarks.items() if spec.origin == "own" else ())
+        for model in (spec.sampled(benchmark, index) for index in range(settings.samples))
+    ]
+    asked += [(f"judge {judge.name}", judge.endpoint, judge.model, judge.sampling) for judge in spec.judges]
+    said = ((name, changed_parameters(endpoint, model, sampling)) for name, endpoint, model, sampling in asked)
+    return list(dict.fromkeys(f"{name}: {', '.join(changes)}" for name, changes in said if changes))
 
 
 @cache

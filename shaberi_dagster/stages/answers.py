@@ -10,8 +10,8 @@ import polars as pl
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.journal.records import Call
 from shaberi_dagster.judges.sets import kept_answer
+from shaberi_dagster.llm.endings import answer_ending, without_end_tokens
 from shaberi_dagster.llm.parameters import with_system_prompt
 from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.thinking import Split, answer_state, split_thinking
@@ -20,13 +20,12 @@ from shaberi_dagster.prompts.library import generation_messages, generation_prom
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, generation_prompt
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.stages.base import RUN_COLUMNS, Caller, Item, RowStage
+from shaberi_dagster.stages.base import RUN_COLUMNS, Caller, Item, RowStage, Survey
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_text
 
 _ONE_CALL = CallRange(1, 1)
 # How reasons to stop begin where a filter of the endpoint kept the rest back: OpenAI's and Azure's, then Google's.
-_FILTERS = ("content_filter", "safety", "prohibited_content", "blocklist", "recitation", "spii")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,13 +142,16 @@ class Answers(RowStage[AnswerItem]):
         if call.content is None:
             return row
         split = self._split(item, call.content)
+        state = answer_state(split.answer)
         thinking = [text for text in (call.reasoning, split.thinking) if text]
         return row | {
             "answer": split.answer,
             "answer_hash": sha256_text(split.answer),
-            "answer_state": answer_state(split.answer),
+            "answer_state": state,
             "truncated": call.finish_reason == "length",
-            "answer_ending": _ending(call, split.answer),
+            "answer_ending": answer_ending(
+                call.finish_reason, refused=call.refusal is not None, has_text=state == "text"
+            ),
             "thinking": "\n\n".join(thinking) or None,
         }
 
@@ -157,8 +159,31 @@ class Answers(RowStage[AnswerItem]):
         """Split a reply as the run does: its thinking off, or as an adopted set keeps it."""
         keeper, request = self.plan.spec.benchmarks[item.columns["benchmark"]].kept_by, item.request
         if keeper is None:
-            return split_thinking(content)
+            return split_thinking(without_end_tokens(content))
         return Split(kept_answer(keeper, request.model, request.endpoint, content), None, "none")
+
+    def _begin(self, survey: Survey) -> None:
+        super()._begin(survey)
+        for name, settings in self.plan.spec.benchmarks.items() if survey.pending.height else ():
+            if name in self.benchmarks and settings.samples > 1 and settings.sampling.temperature == 0:
+                self.workspace.reporter.note(
+                    f"{name}: {settings.samples} samples at temperature 0 are of little use, most will be the same text"
+                )
+
+    def results(self) -> list[StageResult]:
+        """Describe each benchmark, and say where its samples are the same text."""
+        rows = self.rows.read(self.name, {**self.keys, "status": "ok"}, ["benchmark", "question_id", "answer_hash"])
+        questions = rows.group_by("benchmark", "question_id").agg(n=pl.len(), texts=pl.col("answer_hash").n_unique())
+        several = questions.filter(pl.col("n") > 1)
+        for name in sorted(set(several["benchmark"])):
+            sampled = several.filter(benchmark=name)
+            equal = sampled.filter(texts=1)
+            if 2 * equal.height > sampled.height:
+                self.workspace.reporter.note(
+                    f"{name}: all {equal['n'][0]} samples of {equal.height} of {sampled.height} questions are the "
+                    "same text: strategies have nothing to choose from, and the samples are no evidence of their own"
+                )
+        return super().results()
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
         """Rows, failures, tokens and cost."""
@@ -204,15 +229,3 @@ class Answers(RowStage[AnswerItem]):
         for index in range(settings.samples):
             asked = spec.sampled(plan.name, index)
             yield ChatRequest(asked.endpoint, asked.model, messages, settings.sampling, index, replicate)
-
-
-def _ending(call: Call, answer: str) -> str:
-    """Classify the end of a reply by the endpoint's reason; without one, by whether there is an answer."""
-    reason = (call.finish_reason or "").lower()
-    if call.refusal or reason == "refusal":
-        return "refused"
-    if reason.startswith(_FILTERS):
-        return "filtered"
-    if reason == "length":
-        return "truncated"
-    return "complete" if answer_state(answer) == "text" else "empty"

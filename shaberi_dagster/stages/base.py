@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mappin
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -30,6 +31,7 @@ from shaberi_dagster.llm.request import CallMaker, ChatRequest, Endpoint, ModelE
 from shaberi_dagster.llm.session import CallSession, Outcome
 from shaberi_dagster.llm.types import CallRange
 from shaberi_dagster.llm.workers import run_all
+from shaberi_dagster.plugins.discovery import PluginError
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt
 from shaberi_dagster.runs.spec import RunSpec
@@ -76,12 +78,14 @@ class Item:
         request: Its first call; None when it needs none, or when only its making tells.
         calls: How many calls it takes if none is paid for yet.
         inputs_missing: Whether rows that it is made of are missing; only in a dry run.
+        failure: What was raised when it was prepared, so that it cannot be made.
     """
 
     columns: Mapping[str, Any]
     request: ChatRequest | None
     calls: CallRange
     inputs_missing: bool = False
+    failure: Exception | None = None
 
 
 ItemT = TypeVar("ItemT", bound=Item)
@@ -246,6 +250,28 @@ class RowStage(Stage, Generic[ItemT]):
     @abstractmethod
     async def make(self, item: ItemT, make_call: CallMaker) -> dict[str, Any]:
         """Make the row of an item."""
+
+    async def row_of(self, item: ItemT, make_call: CallMaker) -> dict[str, Any]:
+        """Make the row of an item; what a judge, parser or pass raises is this row's error, and other rows are made."""
+        of_calls: list[Exception] = []
+
+        async def call(request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:
+            try:
+                return await make_call(request, purpose, lookup=lookup)
+            except Exception as error:
+                of_calls.append(error)
+                raise
+
+        try:
+            return await (_raised(item.failure) if item.failure else self.make(item, call))
+        except Exception as error:
+            if error in of_calls or (isinstance(error, ShaberiError) and not isinstance(error, PluginError)):
+                raise
+            raised = error.__cause__ or error
+            message = " ".join("".join(filter(str.isprintable, part)) for part in str(error).split())
+            row = {"status": "error", "error_class": type(raised).__name__, "error_message": message}
+            current = {"superseded": False} if self.supersedes else {}
+            return {**item.columns, **row, **current, "created_at": datetime.now(UTC)}
 
     @abstractmethod
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
@@ -420,7 +446,7 @@ class RowStage(Stage, Generic[ItemT]):
     async def _make_alone(self, survey: Survey, writer: RowWriter) -> None:
         """Make rows that take no call."""
         for item in self.items(survey.pending):
-            writer.add(await self.make(item, _nobody))
+            writer.add(await self.row_of(item, _nobody))
             line = self.line_of(item)
             line.done += 1
             self.workspace.reporter.changed(line)
@@ -497,17 +523,13 @@ class JournaledCalls(Generic[ItemT]):
                 ) -> Coroutine[Any, Any, tuple[Call, bool]]:
                     return session.call(request, labels | {"purpose": purpose}, lookup=lookup, outcomes=outcomes)
 
-                return stage.make(item, make_call)
+                return stage.row_of(item, make_call)
 
             limits = workspace.options.limiter_settings
             workers = max(_FEWEST_WORKERS, _WORKERS_PER_SLOT * (limits.fixed or limits.maximum))
             items = self._prepared(stage.items(survey.pending), session)
             async for (item, outcomes), row in run_all(items, row_of, workers=workers):
-                line = stage.line_of(item)
-                if outcomes:
-                    line.limit = self._engine.limiter(outcomes[-1][0].endpoint).limit
-                _count(line, row, outcomes, workspace.prices)
-                reporter.changed(line)
+                self._show(item, row, outcomes)
                 if session.trouble is None:
                     self._record_limits(settled=True)
                     try:
@@ -520,8 +542,15 @@ class JournaledCalls(Generic[ItemT]):
             raise next(iter(self._not_there.values()))
         if refused := budget.refused - refused_before:
             reporter.note(f"{budget.objection()}: {refused} calls of {stage.name} were not made")
-        if sentence := str(session.stopping):
+        for sentence in filter(None, (str(session.stopping), *session.noticed)):
             reporter.note(f"{stage.name}: {sentence}")
+
+    def _show(self, item: ItemT, row: Mapping[str, Any], outcomes: Sequence[Outcome]) -> None:
+        line = self._stage.line_of(item)
+        if outcomes:
+            line.limit = self._engine.limiter(outcomes[-1][0].endpoint).limit
+        _count(line, row, outcomes, self._workspace.prices)
+        self._workspace.reporter.changed(line)
 
     async def _prepared(
         self, items: Iterator[ItemT], session: CallSession
@@ -586,6 +615,10 @@ class JournaledCalls(Generic[ItemT]):
         self._journal.remove()
 
 
+async def _raised(error: Exception) -> dict[str, Any]:
+    raise error
+
+
 async def _nobody(request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:  # noqa: ARG001
     raise AssertionError(f"a stage that makes no calls calls {request.model}")
 
@@ -620,7 +653,7 @@ def _count(line: StageProgress, row: Mapping[str, Any], outcomes: Sequence[Outco
         line.calls += 1
         line.prompt_tokens += call.usage.prompt_tokens or 0
         line.completion_tokens += call.usage.completion_tokens or 0
-        if call.status == "ok":
+        if call.status == "ok" or call.usage.prompt_tokens:
             cost = prices.cost(call.to_record())
             line.cost_usd += cost.usd if cost else 0.0
             line.unpriced += cost is None

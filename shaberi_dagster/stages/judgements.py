@@ -35,6 +35,7 @@ from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.util.progress import StageProgress
 
 _NO_CALL = CallRange(0, 0)
+_MOST_SHOWN = 20  # scores that moved
 _SLIM = (*judged_texts.KEY, "answer_hash", "status", "answer_state")
 _FOUND = ("status", "error_class", "score", "score_source")
 """Columns read from a judge's output by the parser."""
@@ -265,12 +266,21 @@ class Judgements(RowStage[JudgementItem]):
             found = self._found_again(row, answer, calls)
             return found if found and any(found[name] != row[name] for name in _FOUND) else None
 
-        changed = self._replace(stored, found_again)
+        moved = self._replace(stored, found_again)
         for (name, judge), rows in stored.group_by("benchmark", "judge", maintain_order=True):
             line = StageProgress(self.name, name, judge, total=rows.height, done=rows.height, reused=rows.height)
             self.lines[name, judge] = line
             self.workspace.reporter.changed(line)
-        self.workspace.reporter.note(f"{changed} of {stored.height} stored outputs give another score than before")
+        note = self.workspace.reporter.note
+        note(f"{len(moved)} of {stored.height} stored outputs give another score than before")
+        for before, after in moved[:_MOST_SHOWN]:
+            scores = " -> ".join("none" if row["score"] is None else f"{row['score']:g}" for row in (before, after))
+            note(f"  {before['benchmark']} {before['question_id'][:12]} {before['judge']}: {scores}")
+        if len(moved) > _MOST_SHOWN:
+            note(f"  and {len(moved) - _MOST_SHOWN} more: `shaberi sql` lists the superseded rows of judgements")
+        if lost := sum(after["score"] is None for _, after in moved):
+            command = f"run-evals --model {self.plan.spec.model} --tag {self.plan.spec.run_tag}"
+            note(f"{lost} of them have no score now: `{command}` calls the judges for them again, {lost} calls or more")
         return self.results()
 
     def regrade(self) -> None:
@@ -295,14 +305,14 @@ class Judgements(RowStage[JudgementItem]):
             changed = judge.again(case, row)
             return None if changed is None else {**changed, "judge_config_hash": judge.config_hash}
 
-        changed = self._replace(stored, graded_again)
+        moved = self._replace(stored, graded_again)
         self.workspace.reporter.note(
-            f"{changed} of {stored.height} answers graded by an earlier version of a rule were graded anew"
+            f"{len(moved)} of {stored.height} answers graded by an earlier version of a rule were graded anew"
         )
 
     def _replace(
         self, stored: pl.DataFrame, found: Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any] | None]
-    ) -> int:
+    ) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
         """Put other judgements in the place of stored ones, which stay as superseded.
 
         Args:
@@ -310,24 +320,25 @@ class Judgements(RowStage[JudgementItem]):
             found: What is another now, of a judgement and the answer that it judged; None: it stays.
 
         Returns:
-            How many were replaced.
+            Each that was replaced, and what it was replaced by.
         """
         answers = {tuple(row[name] for name in judged_texts.KEY): row for row in self._answers()}
-        again = []
+        moved: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
         with JournaledCalls(self) as journal, RowWriter(self.workspace.lake, self.name) as writer:
             for row in stored.iter_rows(named=True):
                 answer = answers.get(tuple(row[name] for name in judged_texts.KEY))
                 if answer is None or answer["answer_hash"] != row["answer_hash"]:
                     continue
                 if changed := found(row, answer):
-                    writer.add({**row, **changed, "created_at": datetime.now(UTC)})
-                    again.append({name: row[name] for name in self.key})
+                    writer.add(after := {**row, **changed, "created_at": datetime.now(UTC)})
+                    moved.append((row, after))
             journal.commit()
+            keys = [{name: row[name] for name in self.key} for row, _ in moved]
             writer.commit(
-                pl.DataFrame(again, schema={name: stored.schema[name] for name in self.key}), self.superseded_rows
+                pl.DataFrame(keys, schema={name: stored.schema[name] for name in self.key}), self.superseded_rows
             )
             journal.end()
-        return len(again)
+        return moved
 
     def _found_again(
         self,
@@ -386,9 +397,13 @@ class Judgements(RowStage[JudgementItem]):
 
     def _item(self, answer: Mapping[str, Any], judge: Judge) -> JudgementItem:
         spec, inputs_missing = self.plan.spec, answer["status"] == UNMADE
-        case = None
+        case = failure = None
         if answer["status"] == "ok" and answer["answer_state"] == "text":
-            case = judge.case(self.plan.benchmarks[answer["benchmark"]].questions[answer["question_id"]], answer)
+            question = self.plan.benchmarks[answer["benchmark"]].questions[answer["question_id"]]
+            try:
+                case = judge.case(question, answer)
+            except Exception as error:  # noqa: BLE001 - kept as the error of this row
+                failure = error
         return JudgementItem(
             columns={
                 **{name: getattr(spec, name) for name in RUN_COLUMNS},
@@ -402,6 +417,7 @@ class Judgements(RowStage[JudgementItem]):
             request=case.request if case else None,
             calls=judge.of_unmade if inputs_missing else case.calls if case else _NO_CALL,
             inputs_missing=inputs_missing,
+            failure=failure,
             answer=answer,
             judge=judge,
             case=case,

@@ -11,7 +11,7 @@ import polars as pl
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.connections import read_frame
 from shaberi_dagster.lake.statements import statement
-from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -77,8 +77,9 @@ def fill_question_scores(lake: Lake) -> None:
 
 
 def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *, changed: bool = False) -> str:
-    """Store the state of the run: `complete` when each benchmark has every judge's metrics without failures.
+    """Store the state of the run.
 
+    It is `complete` when each benchmark has every judge's metrics without failures, and answers that are not all empty.
     An imported benchmark that nobody judges here stays in the state that its import left it in.
 
     Args:
@@ -93,6 +94,7 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
     metrics = workspace.lake.read("metrics", {"run_id": spec.run_id, "null_policy": "legacy", "pipeline": BASELINE})
     row = workspace.lake.read("runs", {"run_id": spec.run_id})
     states: dict[str, str] = orjson.loads(row["status_by_benchmark"][0] or "{}")
+    silent = silent_benchmarks(workspace.lake, {"run_id": spec.run_id})
     for name in filter(spec.is_made_here, spec.benchmarks):
         judges, strategies = spec.benchmarks[name].judges, spec.benchmarks[name].strategies
         own = metrics.filter(benchmark=name, n_failed=0)
@@ -100,7 +102,7 @@ def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *,
         wanted = {(judge, None, spec.n_planned(name)) for judge in judges} | {
             (judge, strategy, spec.n_questions(name)) for judge in judges for strategy in strategies
         }
-        complete = wanted <= found
+        complete = wanted <= found and name not in silent
         states[name] = "complete" if complete else f"error: {error}" if error else "partial"
     done = all(state == "complete" for state in states.values())
     status = "complete" if done else "error" if error else "decision" if spec.is_partial else "partial"
@@ -140,6 +142,13 @@ def _reused_replies(run_id: str, lake: Lake) -> dict[str, dict[str, int]]:
     payers = dict(calls.sort("created_at").select("request_hash", "run_id").iter_rows())
     counted = {stage: Counter(payers[name] for name in hashes if name in payers) for stage, hashes in others.items()}
     return {stage: dict(sorted(by_run.items())) for stage, by_run in counted.items() if by_run}
+
+
+def silent_benchmarks(lake: Lake, keys: Keys) -> list[str]:
+    """Return the benchmarks of runs whose answers are all empty, so that nothing of them can be judged."""
+    answers = lake.read("answers", keys, ["benchmark", "answer_state"])
+    is_empty = pl.col("answer_state").is_in(["empty", "whitespace"]).fill_null(value=False)
+    return answers.group_by("benchmark").agg(is_empty.all()).filter("answer_state")["benchmark"].sort().to_list()
 
 
 def with_scales(plan: pl.DataFrame) -> pl.DataFrame:

@@ -236,12 +236,16 @@ class PassOutputs(RowStage[PassItem]):
         question = self._questions.get((row["benchmark"], row["question_id"]), unknown)
         answer = Answer(benchmark=row["benchmark"], text=row["answer"] or "", truncated=row["truncated"], **question)
         blank = answer_state(answer.text) != "text"  # there is nothing to be found or asked
-        with running(examiner):
-            finding = Finding() if blank else examiner.examine(answer)
-            request = None if blank else self._request(examiner, answer, finding)
-            # Of an answer that is not there yet: one that asks without a finding asks about each.
-            inputs_missing = row["status"] == UNMADE
-            always = inputs_missing and examiner.asks is not None and examiner.ask(answer, finding) is not None
+        inputs_missing = row["status"] == UNMADE
+        failure, finding, request, always = None, Finding(), None, False
+        try:
+            with running(examiner):
+                finding = Finding() if blank else examiner.examine(answer)
+                request = None if blank else self._request(examiner, answer, finding)
+                # Of an answer that is not there yet: one that asks without a finding asks about each.
+                always = inputs_missing and examiner.asks is not None and examiner.ask(answer, finding) is not None
+        except Exception as error:  # noqa: BLE001 - kept as the error of this row
+            failure = error
         return PassItem(
             columns={
                 **{name: row[name] for name in (*RUN_COLUMNS, *judged_texts.KEY, "question_set", "answer_hash")},
@@ -254,6 +258,7 @@ class PassOutputs(RowStage[PassItem]):
             request=request,
             calls=_ONE_CALL if request or always else _PERHAPS if inputs_missing and examiner.asks else _NO_CALL,
             inputs_missing=inputs_missing,
+            failure=failure,
             one=examiner,
             answer=answer,
             finding=finding,

@@ -99,7 +99,7 @@ def test_a_last_line_that_may_be_a_date_is_no_score():
         "FINAL SCORE: Infinity",
         "FINAL SCORE: 7-8",
         "FINAL SCORE: 7〜8",
-        "FINAL SCORE: 3+2+1=6",
+        "FINAL SCORE: 3+2+1=7",
         "FINAL SCORE: 80%",
         "FINAL SCORE: 1e5",
         "FINAL SCORE: 10,000",
@@ -125,13 +125,132 @@ def test_what_is_no_number_is_no_score(line):
 
 
 def test_nonsense_in_the_last_form_is_not_replaced_by_an_earlier_number():
-    assert parse("FINAL SCORE: 8\n訂正: FINAL SCORE: 1.2.3") is None
+    assert parse("FINAL SCORE: 8\nFINAL SCORE: 1.2.3") is None
     assert parse("<score>8</score>\nFINAL SCORE: -3\n8") is None
 
 
 def test_the_last_final_score_counts_and_placeholders_do_not():
     assert parse("FINAL SCORE: 3\n見直すと、\nFINAL SCORE: 5") == ParsedScore(5, "final_score")
     assert parse("FINAL SCORE: 5\n(形式は FINAL SCORE: x です)") == ParsedScore(5, "final_score")
+
+
+# What a judge that means 8 writes behind the marker, by what the line holds besides the score.
+BEFORE = [
+    *(
+        "10点満点中",
+        "10点中",
+        "10点満点で",
+        "10点満点中、",
+        "満点10点中",
+        "10段階評価で",
+        "1〜10の10段階で",
+        "(1-10) ",
+        "Out of 10: ",
+    ),
+    *(
+        "On a scale of 1-10: ",
+        "10 - 2 = ",
+        "10点−1点−1点=",
+        "10点から2点減点で",
+        "10点満点から例が無いので2点引いて",
+        "減点2で",
+    ),
+    *("(9+8+7)/3 = ", "正確さ4+明確さ4=", "誤り2つで", "ミスが2箇所あるため", "2 errors: "),
+]
+BEHIND = [
+    *(
+        "/10",
+        " / 10 points",
+        " out of 10",
+        "（10点満点）",
+        "（満点10点中）",
+        " (1-10)",
+        " [scale: 0–10]",
+        " (maximum: 10)",
+        " (80%)",
+        "/10 (80%)",
+    ),
+    *(
+        " (10 - 2)",
+        "（10点から2点減点）",
+        "（減点2: 例がない）",
+        " (-2 for style)",
+        ", 2 points deducted",
+        " (2 minor errors)",
+        " (1 error)",
+    ),
+    *(
+        " because of 3 typos",
+        "。誤り2箇所。",
+        " - 誤りが一つ",
+        "（第2段落に誤り）",
+        " (正確さ 9, 明確さ 7)",
+        "、2025年の情報がない",
+        " 🙂",
+        "です。",
+    ),
+]
+CORRECTED = [
+    *(
+        "→7",
+        " (or 7)",
+        "、いや7点",
+        "（修正後7点）",
+        " - 7",
+        "-9",
+        "〜9",
+        " (revised: 7)",
+        ", perhaps seven",
+        "点以上",
+        "点には届かない",
+        "?",
+        "²",
+        " x 2",
+    ),
+    *(" - 2", " (10 - 3)", "（10点から3点減点）", " 7", ":7", "/10 → 7/10", " (FINAL SCORE: 7 if strict)"),
+]
+decor = st.sampled_from(["{}", "**{}**", "　{}", "\u200b{}\ufeff", "`{}`"])
+
+
+besides = st.tuples(st.sampled_from(["", *BEFORE]), st.just("")) | st.tuples(st.just(""), st.sampled_from(BEHIND))
+
+
+@given(besides, st.sampled_from(["8", "８", "8点"]), decor, st.booleans())
+def test_a_score_is_read_whatever_its_line_holds_besides(beside, mark, dressed, is_last):
+    line = dressed.format(f"FINAL SCORE: {beside[0]}{mark}{beside[1]}")
+    assert parse(f"途中案 FINAL SCORE: 3 だった。\n{line}{'' if is_last else chr(10) + '以上'}").score == 8
+
+
+@given(
+    st.sampled_from(["", "10点満点中", "2 errors: "]), st.sampled_from(CORRECTED), st.sampled_from(["", "。", " ok"])
+)
+def test_a_line_that_is_not_understood_as_a_whole_has_no_score(before, behind, end):
+    assert parse(f"FINAL SCORE: {before}8{behind}{end}") is None
+
+
+@pytest.mark.parametrize(
+    ("output", "score"),
+    [
+        ("FINAL SCORE: 6\n\n補足: 例が二つあれば FINAL SCORE: 10 とした。", 6),
+        ("FINAL SCORE: 6\n\nNote: to earn FINAL SCORE: 10 it would need sources.", 6),
+        ("FINAL SCORE: 6\n訂正: FINAL SCORE: 8", None),
+        ("悪い前例は FINAL SCORE: 2 だった。\n\n**FINAL SCORE:**\ufeff 6", 6),
+        ("Good. FINAL SCORE: 6", 6),
+        ("FINAL SCORE (1-10): 6", 6),
+        ("FINAL\u00a0SCORE（10点満点）：６", 6),
+        ("FINAL SCORE:\n10点満点中6点", 6),
+        ("<score>10点満点中6点</score>", 6),
+    ],
+)
+def test_the_last_marker_that_begins_a_line_counts(output, score):
+    parsed = parse(output)
+    assert (parsed and parsed.score) == score
+
+
+@pytest.mark.parametrize("line", ["FINAL SCORE: 10点", "FINAL SCORE: 10点満点中8", "FINAL SCORE: 8 - 誤り"])
+def test_a_line_that_was_cut_off_has_no_score(line):
+    assert parse(line, finish_reason="length") is None
+    assert parse(f"{line}\n", finish_reason="length") == parse(line)
 
 
 def test_forms_are_tried_from_the_most_explicit_on():

@@ -62,7 +62,7 @@ def test_dollars_are_counted_at_the_list_price(finished):
 @pytest.mark.parametrize("details", [{"completion_tokens_details": {"reasoning_tokens": 1000}}, {}])
 def test_reasoning_beside_the_completion_counts_against_the_budget(tmp_path, ask, details):
     def thinking(body, _):
-        usage = {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 1030, "prompt_cache_hit_tokens": 11}
+        usage = {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": 1030, "prompt_cache_hit_tokens": 9}
         return completion(body, "答え") | {"usage": usage | details}
 
     budget = Budget(max_tokens=2000, max_cost_usd=1, prices=PriceList([OwnPrice(model="*", input=0, output=1000)]))

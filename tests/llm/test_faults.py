@@ -18,7 +18,7 @@ from shaberi_dagster.journal.records import Call
 from shaberi_dagster.lake import writer
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.budget import Budget
-from shaberi_dagster.llm.client import ClientSettings
+from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
 from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.request import ChatRequest
@@ -96,6 +96,12 @@ def _error(status: int, **error: Any) -> dict[str, Any]:
     return {"script": lambda *_: web.json_response(document, status=status)}
 
 
+def _in_choice(code: object, message: str = "upstream", finish_reason: str = "error") -> dict[str, Any]:
+    error = {"error": {"code": code, "message": message}} if code else {}
+    choice = {"index": 0, "message": {"content": "half"}, "finish_reason": finish_reason, **error}
+    return {"script": lambda *_: web.json_response({"choices": [choice], "usage": {"prompt_tokens": 9}})}
+
+
 def _redirected(location: str) -> dict[str, Any]:
     return {"script": lambda *_: web.Response(status=302, headers={"Location": location})}
 
@@ -119,6 +125,11 @@ def _limited(status: int) -> dict[str, Any]:
         pytest.param(_error(403, message="your input was flagged"), "permanent", [1], id="moderation"),
         pytest.param(_error(400, message="\x1b[31mred\x00\u202e"), "permanent", [1], id="control characters"),
         pytest.param(_redirected("http://[::1"), "permanent", [1], id="unreadable redirect"),
+        pytest.param(_in_choice(403, "flagged by moderation"), "permanent", [1], id="moderation in a choice"),
+        pytest.param(_in_choice("invalid_request_error"), "permanent", [1], id="named code in a choice"),
+        pytest.param(_in_choice(429), "deadline", range(2, 20), id="429 in a choice"),
+        pytest.param(_in_choice("rate_limit_exceeded"), "deadline", range(2, 20), id="named rate limit in a choice"),
+        pytest.param(_in_choice(None, finish_reason="network_error"), "transient", [2], id="network error"),
         pytest.param(_limited(429), "deadline", range(2, 20), id="429"),
         pytest.param(_limited(529), "deadline", range(2, 20), id="529"),
     ],
@@ -251,6 +262,40 @@ def test_what_a_reply_says_in_another_type_is_unknown_and_the_answer_is_stored(
     assert answers.select("status", "answer", "thinking").rows() == [("ok", "答え", None)] * 3
     assert not answers["answer_cached_tokens"].is_not_null().any()
     assert workspace.lake.read("calls").height == 3
+
+
+def test_a_failure_in_a_reply_keeps_the_words_of_the_server_and_its_tokens(
+    ask: Callable[..., ChatRequest], tmp_path: Path
+) -> None:
+    with running_mock(**_in_choice(402, "no credits")) as mock:
+        _, (record,) = _ended([ask(mock.base_url)], tmp_path / "j")
+    assert "no credits" in record["error_message"]
+    assert (record["error_class"], record["prompt_tokens"]) == ("authentication", 9)
+
+
+@pytest.mark.parametrize("status", [200, 400, 404])
+@pytest.mark.parametrize("spelled", [str, lambda text: text.replace("/", "\\/").replace("+", "\\u002B")])
+def test_no_secret_comes_back_in_whatever_field_header_or_spelling(status: int, spelled: Callable[[str], str]) -> None:
+    key, organisation = "abc/def+ghijklmnopqr", "org/Secret+0123456789"
+    body = '{"error": {"message": "of KEY", "code": "unsupported_parameter", "param": "KEY"}, "model": "ORG"}'
+    if status == 200:
+        body = '{"model": "KEY", "choices": [{"message": {"content": "ORG", "tool_calls": ["KEY"]}}]}'
+    body = body.replace("KEY", spelled(key)).replace("ORG", spelled(organisation))
+
+    async def sent() -> str:
+        client = ChatClient(mock.base_url, key, {"X-Organisation": organisation})
+        try:
+            return str(await client.send({"model": "m", "messages": [{"role": "user", "content": "?"}]}))
+        except CallFailure as failure:
+            return f"{failure.message} {failure.field}"
+        finally:
+            await client.close()
+
+    headers = {"x-echo": key, "Content-Type": "application/json"}
+    with running_mock(script=lambda *_: web.Response(status=status, text=body, headers=headers)) as mock:
+        said = asyncio.run(sent())
+    assert "[key]" in said
+    assert [word for word in ("ghijkl", "Secret") if word in said] == []
 
 
 @pytest.mark.parametrize("broken", [{"finish_reason": "error"}, {"error": {"code": 502}}])

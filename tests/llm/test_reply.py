@@ -4,7 +4,8 @@ import orjson
 import pytest
 
 from shaberi_dagster.journal.records import Usage
-from shaberi_dagster.llm.reply import MalformedReplyError, decoded, error_details, parsed
+from shaberi_dagster.llm.endings import without_end_tokens
+from shaberi_dagster.llm.reply import MalformedReplyError, ReceivedReply, decoded, error_details, parsed
 
 pytestmark = pytest.mark.unit
 
@@ -110,13 +111,70 @@ def test_reasoning_that_is_counted_beside_the_completion_is_completion(completio
     [
         ({"prompt_cache_hit_tokens": 4, "prompt_cache_miss_tokens": 6}, 4),  # DeepSeek
         ({"prompt_cache_hit_tokens": 4, "prompt_tokens_details": {"cached_tokens": 3}}, 3),
-        ({"prompt_cache_hit_tokens": 40}, 10),
-        ({"prompt_tokens_details": {"cached_tokens": 40}}, 10),
+        ({"prompt_cache_hit_tokens": 40, "total_tokens": 30}, 10),
+        (
+            {"prompt_tokens_details": {"cached_tokens": 40}, "total_tokens": 47},
+            10,
+        ),  # what does not add up is no thinking
     ],
 )
 def test_cached_tokens_are_a_part_of_the_prompt(usage, cached):
     reported = {"prompt_tokens": 10, "completion_tokens": 20} | usage
     assert parsed(document(usage=reported)).usage == Usage(10, 20, cached, None)
+
+
+@pytest.mark.parametrize(
+    ("details", "total", "prompt"),
+    [
+        ({"cached_tokens": 400, "cache_creation_tokens": 25}, 455, 435),
+        ({"cached_tokens": 400, "cache_creation_tokens": 25}, 430, 410),
+        ({"cached_tokens": 400}, None, 410),
+        ({"cached_tokens": 400}, 460, 410),
+        ({"cached_tokens": 0, "cache_write_tokens": 400}, 430, 410),
+    ],
+)
+def test_cached_tokens_that_are_counted_beside_the_prompt_are_prompt(details, total, prompt):
+    usage = {"prompt_tokens": 10, "completion_tokens": 20, "total_tokens": total, "prompt_tokens_details": details}
+    assert parsed(document(usage=usage)).usage == Usage(prompt, 20, details["cached_tokens"], None)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "ending"),
+    [
+        (
+            ["length", "MAX_TOKENS", "max_output_tokens", "model_length", "model_context_window_exceeded", "limit"],
+            "length",
+        ),
+        (["content_filter", "SAFETY", "content-filtered", "BLOCKLIST", "guardrail_intervened"], "content_filter"),
+        (["error", "network_error", "insufficient_system_resource", "abort", "server_overloaded", "TIMEOUT"], "error"),
+        (["stop", "STOP", "end_turn", "eos_token", "stop_sequence", "completed", "endoftext"], "stop"),
+        (["tool_calls", "tool_use", "function_call"], "tool_calls"),
+        (["FINISH_REASON_UNSPECIFIED"], "FINISH_REASON_UNSPECIFIED"),
+    ],
+)
+def test_reasons_of_all_servers_are_in_one_table(reasons, ending):
+    assert {ReceivedReply("x", None, reason).finish_reason for reason in reasons} == {ending}
+
+
+def test_a_choice_is_taken_by_its_index():
+    choices = [{"index": 1, "message": {"content": "b"}}, {"index": 0, "message": {"content": "a"}}]
+    assert parsed({"choices": choices}).content == "a"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [["答", "え"], {"type": "text", "text": "答え"}, {"parts": [{"text": "答え"}]}, [{"text": {"value": "答え"}}]],
+)
+def test_content_as_a_list_or_object_is_read(content):
+    assert parsed(document({"content": content})).content == "答え"
+
+
+@pytest.mark.parametrize(
+    "end", ["<|im_end|>", "</s>", "\n<|eot_id|><|end_of_text|>", "<end_of_turn>\n", "<｜end▁of▁sentence｜>"]
+)
+def test_special_tokens_at_the_end_are_no_answer(end):
+    assert without_end_tokens(f"a <|im_end|> b{end}") == "a <|im_end|> b"
+    assert without_end_tokens("<b>x</b>") == "<b>x</b>"
 
 
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens_details": None}])

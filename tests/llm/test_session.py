@@ -130,16 +130,20 @@ def test_a_call_in_the_journal_was_made_at_an_earlier_address(run, ask):
 
 
 def test_what_another_one_has_paid_for_in_the_meantime_is_found_after_the_claim(tmp_path, ask, finished):
+    path = tmp_path / "_journal" / "m@@b.answers.jsonl"
+
+    def news(request_hashes):
+        return {call.request_hash: call for _, call in OtherFiles(path).find(request_hashes)}
+
     async def work():
         request = ask()  # there is nobody
-        path = tmp_path / "_journal" / "m@@b.answers.jsonl"
         with (
             FileJournal.open(path, "m@@b", "answers") as own,
             FileJournal.open(path.with_name("m@@a.answers.jsonl"), "m@@a", "answers") as other,
             FileClaims(tmp_path / "calls.lock") as claims,
             FileClaims(tmp_path / "calls.lock") as of_other,
         ):
-            session = CallSession(Engine({}), own, "answers", lambda _: {}, claims=claims, news=OtherFiles(path).find)
+            session = CallSession(Engine({}), own, "answers", lambda _: {}, claims=claims, news=news)
             async with of_other.of(request.request_hash):
                 asking = asyncio.create_task(session.call(request, {}))
                 await asyncio.sleep(0.05)

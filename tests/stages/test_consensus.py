@@ -12,8 +12,7 @@ import pytest
 from aiohttp import web
 
 from shaberi_dagster.consensus.elo import Elo
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.runs.spec import CallOptions, RunSpec
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.util.identity import sha256_text
 from shaberi_dagster.util.progress import LogReporter
@@ -30,7 +29,7 @@ from tests.ensembles import (
     starter_questions,
     truth,
 )
-from tests.example_runs import asked_of, checks, own_engine, stored_run
+from tests.example_runs import asked_of, checks, own_engine, reusing, stored_run
 from tests.mock_endpoint import MockEndpoint, Scripted, running_mock
 
 pytestmark = pytest.mark.integration
@@ -301,14 +300,13 @@ def test_strategies_are_added_on_the_same_tag_without_asking_the_others_again(
     assert workspace.lake.read("runs")["status"].to_list() == ["complete"]
 
 
-def test_runs_with_equal_samples_share_what_was_paid_for_unless_it_is_to_be_fresh(
+def test_runs_with_equal_samples_share_what_was_paid_for_if_that_is_asked_for(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:
     _run(workspace, mock, strategies=["standard"])
-    _run(workspace, mock, strategies=["standard"], tag="second")
+    _run(reusing(workspace), mock, strategies=["standard"], tag="second")
     assert asked_of(mock, DECIDER) == _QUESTIONS
-    fresh = Installation(workspace.settings, environment={}, options=CallOptions(fresh=True))
-    _run(fresh, mock, strategies=["standard"], tag="third")
+    _run(workspace, mock, strategies=["standard"], tag="third")
     assert asked_of(mock, DECIDER) == 2 * _QUESTIONS
 
 

@@ -17,10 +17,10 @@ from shaberi_dagster.llm.types import Message
 from shaberi_dagster.reports.plan import plan_result
 from shaberi_dagster.runs.forecast import Forecast
 from shaberi_dagster.runs.planning import judged_again, plan_run
-from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.stages.forecast import forecast, rough_tokens
-from tests.example_runs import ask, asked_of, items_of, materialized, own_engine, stored_run, without_results
+from tests.example_runs import ask, asked_of, items_of, materialized, own_engine, reusing, stored_run, without_results
 from tests.mock_endpoint import MockEndpoint, content_for, web
 
 pytestmark = pytest.mark.integration
@@ -150,24 +150,22 @@ def test_a_complete_run_takes_no_call_and_costs_nothing(workspace: Workspace, mo
     assert {(one.calls, one.prompt_tokens, one.cost_usd, one.basis) for one in found} == {(0, 0, 0.0, "no call")}
 
 
-def test_what_another_run_paid_for_is_no_call_unless_the_run_is_to_be_fresh(
-    workspace: Workspace, mock: MockEndpoint
-) -> None:
+def test_what_another_run_paid_for_is_no_call_if_that_is_asked_for(workspace: Workspace, mock: MockEndpoint) -> None:
     _evaluated(workspace, mock)
     spec = plan_run(ask(mock, tag="again"), workspace)
-    reusing = _estimate(spec, workspace)
+    same = reusing(workspace)
+    estimate = _estimate(spec, same)
     asked_before = mock.stats()["requests"]
-    materialized(stored_run(workspace, ask(mock, tag="again")), workspace, *_STAGES)
+    materialized(stored_run(same, ask(mock, tag="again")), same, *_STAGES)
 
-    assert [(one.rows_there, one.calls) for one in reusing] == [(0, 0), (0, 0)]
+    assert [(one.rows_there, one.calls) for one in estimate] == [(0, 0), (0, 0)]
     assert mock.stats()["requests"] == asked_before
 
-    fresh = Installation(workspace.settings, environment={}, options=CallOptions(fresh=True))
-    third = plan_run(ask(mock, tag="third"), fresh)
-    assert [one.calls for one in _estimate(third, fresh)] == [5, 5]
-    materialized(stored_run(fresh, ask(mock, tag="third")), fresh, *_STAGES)
+    third = plan_run(ask(mock, tag="third"), workspace)
+    assert [one.calls for one in _estimate(third, workspace)] == [5, 5]
+    materialized(stored_run(workspace, ask(mock, tag="third")), workspace, *_STAGES)
     assert mock.stats()["requests"] == asked_before + 10
-    assert [one.calls for one in _estimate(third, fresh)] == [0, 0]
+    assert [one.calls for one in _estimate(third, workspace)] == [0, 0]
 
 
 def test_an_answer_that_is_paid_for_shows_whether_its_judgement_is_too(
@@ -176,7 +174,7 @@ def test_an_answer_that_is_paid_for_shows_whether_its_judgement_is_too(
     _evaluated(workspace, mock)
     spec = plan_run(ask(mock, tag="again", judge_models=["judge-a", "judge-b"]), workspace)
 
-    assert {one.model: one.calls for one in _estimate(spec, workspace)} == {
+    assert {one.model: one.calls for one in _estimate(spec, reusing(workspace))} == {
         "mock-model": 0,
         "judge-a": 0,
         "judge-b": 5,
@@ -249,10 +247,13 @@ def test_equal_requests_of_several_runs_are_one_call(workspace: Workspace, mock:
     for tag in ("n-run1", "n-run2"):
         materialized(stored_run(workspace, ask(mock, tag=tag)), workspace, "answers")
         runs.append(plan_run(ask(mock, tag=tag), workspace))
-    judged = [one for one in forecast(runs, ["tengu"], _STAGES, workspace, now=_NOW) if one.stage == "judgements"]
+    apart = [one for one in forecast(runs, ["tengu"], _STAGES, workspace, now=_NOW) if one.stage == "judgements"]
+    assert [one.calls for one in apart] == [5, 5]
+    same = reusing(workspace)
+    judged = [one for one in forecast(runs, ["tengu"], _STAGES, same, now=_NOW) if one.stage == "judgements"]
     assert [one.calls for one in judged] == [5, 0]  # the mock answered both runs with the same words
     for spec in runs:
-        materialized(spec, workspace, "judgements")
+        materialized(spec, same, "judgements")
     assert asked_of(mock, "judge-a") == 5
 
 

@@ -24,7 +24,7 @@ from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.util.identity import sha256_text
 from tests.commands import lake_of
-from tests.example_runs import ask, asked_of, checks, materialized, own_engine, stored_run
+from tests.example_runs import ask, asked_of, checks, materialized, own_engine, reusing, stored_run
 from tests.mock_endpoint import MockEndpoint, completion, running_mock, web
 
 pytestmark = pytest.mark.integration
@@ -716,7 +716,7 @@ def test_new_answers_make_the_old_judgements_stale_until_they_are_judged(
 
 def test_equal_answers_of_another_run_are_judged_by_paid_calls(workspace: Workspace, mock: MockEndpoint) -> None:
     for tag in ("a", "b"):
-        rows, outcome = _judge(_answered(workspace, mock, tag=tag), workspace)
+        rows, outcome = _judge(_answered(workspace, mock, tag=tag), reusing(workspace))
         assert rows["status"].to_list() == ["ok"] * 5
     assert asked_of(mock, "judge-a") == 5
     assert (outcome.facts["calls_made"], outcome.facts["already_there"]) == (0, 5)

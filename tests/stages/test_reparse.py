@@ -132,7 +132,11 @@ def test_a_parser_that_finds_nothing_any_more_leaves_a_failure_without_a_score(
     with running_mock(script=_scripted("FINAL SCORE: 7")) as mock:
         spec = _judged(workspace, mock)
     monkeypatch.setattr(llm, "parse_score", lambda *_, **__: None)
-    outcome, _ = _reparsed(spec, workspace)
+    outcome, said = _reparsed(spec, workspace)
+    assert sum(line.endswith(": 7 -> none") for line in said) == 5
+    assert f"`run-evals --model {spec.model} --tag {spec.run_tag}` calls the judges for them again, 5 calls" in str(
+        said
+    )
     rows = workspace.lake.read("judgements").filter(~pl.col("superseded"))
     columns = ("status", "error_class", "score", "score_source", "out_of_scale")
     assert rows.select(columns).unique().rows() == [("error", "no_score", None, None, None)]

@@ -18,6 +18,7 @@ from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.exchange.logs import IMPORTERS
 from shaberi_dagster.journal.backends import journals_of
 from shaberi_dagster.judges.own import JUDGES
+from shaberi_dagster.judges.rules.examples import failed_examples
 from shaberi_dagster.judges.rules.forms import FORMS
 from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.judges.sets import ADOPTED, adopted_sets
@@ -151,6 +152,9 @@ def examine_plugins(settings: Settings, *, run_code: bool = False) -> Iterator[C
         if names and not problems:
             not_run = " (parsed, not run: --plugins runs them)" if kind.is_code and not run_code else ""
             yield CheckResult(f"plugins: {kind.noun}", fine=True, detail=f"{', '.join(names)}{not_run}")
+            forms = [form for name in names for form in FORMS.use(name)] if kind is FORMS else []
+            wrong = (problem for form in forms for problem in failed_examples(form))
+            yield from (CheckResult(kind.noun, fine=False, detail=problem) for problem in wrong)
     for name, adopted in adopted_sets().items():
         yield CheckResult(f"adopted set {name}", fine=True, detail=adopted.description)
     for folder in settings.plugins:

@@ -85,7 +85,7 @@ class YesNoGrader(AnswerKind):
     """Yes or no, in several languages."""
 
     name = "rule:yes_no"
-    version = 3
+    version = 4
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:  # noqa: ARG002
         """Return the word that a passage is."""

@@ -47,7 +47,7 @@ class MathGrader(AnswerKind):
     """A mathematical answer as a whole; of a chain of equations the last side. Compared by meaning."""
 
     name = "rule:math"
-    version = 7
+    version = 8
 
     def prepared(self, reply: ReadableReply, item: GradedQuestion) -> ReadableReply:
         """Return a reply in a language that writes decimals with a comma with points; `(0,8)` stays two numbers."""
@@ -61,7 +61,7 @@ class MathGrader(AnswerKind):
             return shown(number)
         said = self._read(passage)
         either = said is not None and _PATTERNS.either.search(said) and not _PATTERNS.asks_several.search(item.text)
-        return None if said is None or either or _names_nothing(said, item) else said
+        return None if said is None or either or _names_nothing(said, item) or _is_the_question(said, item) else said
 
     @staticmethod
     def _read(passage: str) -> str | None:
@@ -160,6 +160,7 @@ class MathGrader(AnswerKind):
 
     def same(self, first: str, second: str) -> bool:
         """Return whether two extractions mean the same."""
+        first, second = (text if "," in text else re.sub(r"(?<!\\);", ",", text) for text in (first, second))
         if conflicting(first, second):
             return False
         a, b = canonical(first), canonical(second)
@@ -264,6 +265,16 @@ def _is_new(said: str, item: GradedQuestion) -> bool:
         return False
     asked = set(_PATTERNS.symbol.findall(item.text))
     return symbols <= (asked | set("krn") if asked else set()) and squeezed(tidy(said)) not in squeezed(tidy(item.text))
+
+
+def _is_the_question(said: str, item: GradedQuestion) -> bool:
+    """Return whether an expression is the question's own, not worked out, and is not what is asked for as it is."""
+    spelled = _spelled(said)
+    return (
+        _PATTERNS.arithmetic.search(said) is not None
+        and spelled in _spelled(item.text)
+        and spelled != _spelled(item.reference)
+    )
 
 
 def _spelled(text: str) -> str:

@@ -22,7 +22,7 @@ class ChoiceGrader(AnswerKind):
     """A letter that was offered, alone or with its option's text; or the text of one option."""
 
     name = "rule:mcq"
-    version = 7
+    version = 8
     chooses = True
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:

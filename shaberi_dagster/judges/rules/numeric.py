@@ -28,7 +28,7 @@ class NumericGrader(AnswerKind):
     """One number with its unit; its value counts."""
 
     name = "rule:numeric"
-    version = 6
+    version = 7
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:
         """Return the number that a passage is, with at most a unit."""
@@ -53,7 +53,10 @@ class NumericGrader(AnswerKind):
             return None
         if len(numbers) > 1 or not is_unit(text[numbers[0].end :]):
             return None
-        return shown(numbers[0].value)
+        is_share = _PATTERNS.percent.match(text, numbers[0].end) and _PATTERNS.asked_share.search(
+            asked_clause(item.text)
+        )
+        return shown(numbers[0].value / (100 if is_share else 1))
 
     def mentions(self, passage: str, item: GradedQuestion) -> bool:
         """Return whether there is a number in a passage."""

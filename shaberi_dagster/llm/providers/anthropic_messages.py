@@ -12,7 +12,6 @@ from shaberi_dagster.llm.reply import MalformedReplyError, ReceivedReply, tokens
 from shaberi_dagster.llm.types import Message
 
 _VERSION = "2023-06-01"
-_ENDS: dict[Any, str] = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length"}
 _NOT_WHILE_THINKING = ("temperature", "top_p", "top_k")
 
 
@@ -64,7 +63,7 @@ class AnthropicMessages(Provider):
             return ReceivedReply(
                 content=content,
                 reasoning="\n\n".join(block["thinking"] for block in blocks if block["type"] == "thinking") or None,
-                finish_reason=_ENDS.get(ended, ended),
+                finish_reason=ended if isinstance(ended, str) else None,
                 usage=tokens_used(
                     {
                         "prompt_tokens": None if prompt[0] is None else sum(filter(None, prompt)),

@@ -7,8 +7,6 @@ from shaberi_dagster.llm.providers.base import Provider
 from shaberi_dagster.llm.reply import MalformedReplyError, ReceivedReply, tokens_used
 from shaberi_dagster.llm.types import Message
 
-_ENDS: dict[Any, str] = {"completed": "stop", "max_output_tokens": "length", "content_filter": "content_filter"}
-
 
 class OpenAIResponses(Provider):
     """`POST /responses`."""
@@ -41,7 +39,7 @@ class OpenAIResponses(Provider):
             return ReceivedReply(
                 content="".join(part["text"] for part in parts if part["type"] == "output_text") or refusal,
                 reasoning="\n\n".join(thought["text"] for thought in thoughts) or None,
-                finish_reason=_ENDS.get(ended, ended),
+                finish_reason=ended if isinstance(ended, str) else None,
                 usage=tokens_used(
                     {
                         "prompt_tokens": usage.get("input_tokens"),

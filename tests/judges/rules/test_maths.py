@@ -73,3 +73,15 @@ def test_what_the_question_does_not_ask_for_is_left_to_a_reader(question, refere
 def test_an_expression_above_its_work_never_stands_against_it(head, work, reference):
     question = GradedQuestion("A bag holds 3 red and 5 blue balls. How probable is a red one?", reference)
     assert GRADER.grade(f"{head}\n\n{work}", question).correct is not True
+
+
+@pytest.mark.parametrize("said", ["2; 3", "{2;3}", r"\{2; 3\}", r"\boxed{3;2}", "2、3"])
+def test_sets_may_have_other_separators(said):
+    question = GradedQuestion("Find all solutions of $x^2-5x+6=0$.", "2,3")
+    assert GRADER.grade(f"The answer is {said}.", question).correct is True
+
+
+@pytest.mark.parametrize("reply", ["The answer is 3 + 4 * 2.", r"\boxed{3+4*2}"])
+def test_the_expression_of_the_question_is_no_answer(reply):
+    assert GRADER.grade(reply, GradedQuestion("What is 3 + 4 * 2?", "11")).correct is None
+    assert GRADER.grade(reply, GradedQuestion("Write 3 + 4 * 2 without words.", "3+4*2")).correct is True

@@ -32,6 +32,10 @@ GRADER = NumericGrader()
         ("合計は33万円です。", None),
         ("合計は3万3000円です。", None),
         ("答え：１２個", "12"),
+        ("答えは▲5です。", "-5"),
+        ("答えは1時間半です。", "1.5"),
+        ("答えは2年半です。", "2.5"),
+        ("答えは25％です。", "25"),
         ("答えは12個です。全部で3箱あります。", "12"),
         ("The result is -7.", "-7"),
         ("The temperature is −7 degrees.", None),
@@ -122,3 +126,11 @@ def test_where_another_number_may_be_meant_or_none_a_reader_decides(answer):
 def test_calculations_in_angle_brackets_are_no_part_of_the_sentence():
     answer = "Each of the 4 boxes costs $4.00, so she pays 4*4 = $<<4*4=16.00>>16.00"
     assert GRADER.extract(answer, GradedQuestion("How many dollars does she pay?", "16")) == "16"
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [("全体に占める割合はいくつですか。", "0.25"), ("What fraction is left?", "0.25"), ("何％が残りましたか。", "25")],
+)
+def test_a_percentage_is_a_share_where_one_is_asked_for(question, said):
+    assert GRADER.extract("答えは25％です。", GradedQuestion(question, "")) == said
