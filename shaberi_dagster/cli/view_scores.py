@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from pydantic import Field
 
-from shaberi_dagster.cli import printed
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, OutputFormat, takes_models
 from shaberi_dagster.reports.requests import BY, DEFAULT_VIEW, ScoreSelection, ScoreView, check_choice, moment
@@ -74,13 +73,10 @@ def show_scores(warehouse: Path, selection: ScoreSelection, output_format: str, 
     top = usual if view.top is None else view.top
     view = replace(view, top=top)
 
-    def document() -> "scores.ScoreDocument":
-        formats.check_format(output_format)
-        with output.waiting():
-            report = api.LakeReader(warehouse).scores(**vars(selection), top=top)
-        return scores.ScoreDocument(report, view)
-
-    printed.show_once("view-scores", warehouse, (selection, view), document, output_format)
+    formats.check_format(output_format)
+    with output.waiting():
+        report = api.LakeReader(warehouse).scores(**vars(selection), top=top)
+    output.show(scores.ScoreDocument(report, view), output_format)
 
 
 app.command(cls=OptionsCommand, epilog=_EPILOG)(takes_models(view_scores))

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -57,24 +57,3 @@ def kept(name: str, made_from: str, make: Callable[[], bytes]) -> bytes:
 
 def _hash(made_from: str, content: bytes) -> bytes:
     return hashlib.sha256(made_from.encode() + content).digest()
-
-
-def states_of(folder: Path, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[tuple[str, int, int]]:
-    """Yield each file below a folder with its size and when it was written last; nothing where there is no folder.
-
-    Args:
-        folder: The folder.
-        above: Folders that it is in, of which a link may lead back into one.
-    """
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in entries:
-        with suppress(FileNotFoundError):  # deleted by now, or a link that leads nowhere
-            status = entry.stat()
-            place = (status.st_dev, status.st_ino)
-            if not entry.is_dir():
-                yield entry.path, status.st_size, status.st_mtime_ns
-            elif place not in above:
-                yield from states_of(Path(entry.path), above | {place})

@@ -31,7 +31,7 @@ class _Outliving(io.FileIO):
 
 
 def outliving(descriptor: int, like: TextIO, *, closefd: bool = True) -> TextIO:
-    """Open a descriptor as a stream that is like another one and outlives its reader.
+    """Open a descriptor as a stream that is like another one, outlives its reader, and replaces what it cannot write.
 
     Args:
         descriptor: Where it leads.
@@ -41,7 +41,8 @@ def outliving(descriptor: int, like: TextIO, *, closefd: bool = True) -> TextIO:
     raw = _Outliving(descriptor, "w", closefd=closefd)
     lines = getattr(like, "line_buffering", False)
     buffer = io.BufferedWriter(cast("io.RawIOBase", raw))
-    return io.TextIOWrapper(buffer, like.encoding, like.errors, line_buffering=lines)
+    errors = "backslashreplace" if like.errors == "backslashreplace" else "replace"
+    return io.TextIOWrapper(buffer, like.encoding, errors, line_buffering=lines)
 
 
 @contextmanager

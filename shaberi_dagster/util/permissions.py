@@ -5,6 +5,7 @@ The files of a lake and of Dagster are written by libraries, which only the umas
 
 import grp
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,11 +52,13 @@ def private_files(folder: Path) -> Iterator[None]:
     group = shared_group()
     own = os.umask(_ONLY_USER)
     _user_umasks.append(own)
+    writes_bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # which all users of the program read
     try:
         os.umask(_umask(folder, group, own))
         yield
     finally:
         os.umask(_user_umasks.pop())
+        sys.dont_write_bytecode = writes_bytecode
 
 
 def _umask(folder: Path, group: int | None, own: int) -> int:

@@ -24,7 +24,6 @@ _HOW_COMMANDS_START = {
     "completion.py",
     "declared.py",
     "output.py",
-    "printed.py",
 }
 _COMMANDS = sorted(path for path in _FOLDER.glob("*.py") if path.name not in _HOW_COMMANDS_START)
 _WORK = {"polars", "duckdb", "numpy", "pyarrow", "orjson", "subprocess", "socket", "shutil"}
