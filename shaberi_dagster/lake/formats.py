@@ -11,7 +11,7 @@ from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.log import LOG
 from shaberi_dagster.lake.mirror import Mirror
 
-FORMAT = 6
+FORMAT = 7
 """The format that this program writes. 1: all lakes before there was a number. 2: the table `prompts`,
 `judgements.superseded_at` with replaced failures kept, `runs.created_by`. 3: `judge_config_hash` without the address of
 the endpoint, the table `judge_configs`, endpoints with earlier addresses in specs. 4: an imported run is of one tree

@@ -7,8 +7,10 @@ from typing import Any, TypeGuard
 from shaberi_dagster.reports.report import NOTHING
 from shaberi_dagster.statistics.intervals import Interval
 
-_SMALLEST_P = 0.001
+_SMALLEST_P, _SMALLEST_SHARE = 0.001, 0.005
 _MOST_LISTED = 5
+APART = 0.02
+"""From how far on the ends of a score are both shown."""
 
 
 def is_number(value: float | None) -> TypeGuard[float]:
@@ -19,6 +21,16 @@ def is_number(value: float | None) -> TypeGuard[float]:
 def decimals(value: float | None) -> str:
     """Write two decimals."""
     return f"{value:.2f}" if is_number(value) else NOTHING
+
+
+def both_ends(lower: float | None, upper: float | None) -> str:
+    """Write a score; both of its ends where undecided answers set them apart by `APART` or more."""
+    return f"{decimals(lower)}–{decimals(upper)}" if are_apart(lower, upper) else decimals(lower)
+
+
+def are_apart(lower: float | None, upper: float | None) -> bool:
+    """Return whether two ends of a score are shown as two."""
+    return is_number(lower) and is_number(upper) and upper - lower >= APART
 
 
 def signed(value: float | None) -> str:
@@ -64,6 +76,11 @@ def listed(names: Iterable[str], most: int = _MOST_LISTED) -> str:
 def percent(share: float | None) -> str:
     """Write a share as a percentage with one decimal."""
     return f"{100 * share:.1f}%" if is_number(share) else NOTHING
+
+
+def whole_percent(share: float) -> str:
+    """Write a share as a whole percentage; what is above 0 is at least `<1 %`."""
+    return f"{100 * share:.0f} %" if share == 0 or share >= _SMALLEST_SHARE else "<1 %"
 
 
 def points(difference: float | None) -> str:

@@ -5,13 +5,13 @@ planned and scored, how many failed, which question set, which null policy, whic
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.reports.figures import is_number
+from shaberi_dagster.reports.figures import are_apart, is_number
 from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ K = TypeVar("K")
 OVERALL = "overall"
 MEAN_OF = "mean of "
 _ROUNDING = 0.005  # of what is shown
-_NOT_SHOWN = {"over_questions", "judge_prompt", "link", "audit"}
+_NOT_SHOWN = {"over_questions", "over_decided", "judge_prompt", "link", "audit"}
 
 
 class RowLink(NamedTuple):
@@ -70,7 +70,8 @@ class ScoreRow(NamedTuple):
         question_set: The version of its questions, such as `tengu@120`.
         pipeline: The pass pipeline; `baseline` without passes.
         null_policy: `legacy`, `zero` or `strict`.
-        score: Mean on the reported scale (ELYZA ×2); None when there is none under the policy.
+        score: Mean on the reported scale (ELYZA ×2); None when there is none under the policy. What a rule could not
+            decide is wrong in it.
         sd_questions: Standard deviation over questions on the same scale; None when not defined.
         n_planned: Samples planned.
         n_scored: Samples with a score.
@@ -93,6 +94,9 @@ class ScoreRow(NamedTuple):
             theirs have prompts of their own.
         link: The link by which it is ranked among imported scores; None: it is ranked by itself.
         audit: What audits say of the rule that made it; None without one.
+        score_upper: The score without what a rule could not decide; None where that is nothing, or all.
+        n_undecided: Samples that a rule could not decide.
+        over_decided: Likewise with its interval; None where all is decided.
     """
 
     run_id: str
@@ -125,10 +129,20 @@ class ScoreRow(NamedTuple):
     judge_prompt: str | None = None
     link: RowLink | None = None
     audit: RowAudit | None = None
+    score_upper: float | None = None
+    n_undecided: int = 0
+    over_decided: Estimate | None = None
 
     def columns(self) -> dict[str, Any]:
         """Return the fields that tables and documents have."""
         return {name: value for name, value in self._asdict().items() if name not in _NOT_SHOWN}
+
+    @property
+    def upper(self) -> float | None:
+        """The upper end of the score; where nothing is decided, all could be right."""
+        if not self.n_undecided or self.score is None:
+            return self.score
+        return 1.0 if self.score_upper is None else self.score_upper
 
     @property
     def ranked_judge(self) -> str:
@@ -157,12 +171,22 @@ class ScoreRow(NamedTuple):
 
 
 class JudgeScores(NamedTuple):
-    """The scores of a judge on a benchmark, each with its question; None where it gave no score."""
+    """The scores of a judge on a benchmark, each with its question, and whether a rule could not decide it; None: no score."""
 
     benchmark: str
     judge: str
     questions: Sequence[str | int]
     scores: Sequence[float | None]
+    undecided: Sequence[bool] = ()
+
+    @property
+    def decided(self) -> "JudgeScores":
+        """The same without what a rule could not decide."""
+        if not any(self.undecided):
+            return self
+        kept = [place for place, undecided in enumerate(self.undecided) if not undecided]
+        questions, scores = ([values[place] for place in kept] for values in (self.questions, self.scores))
+        return JudgeScores(self.benchmark, self.judge, questions, scores)
 
 
 @dataclass(frozen=True)
@@ -223,6 +247,11 @@ class Counts:
         return sum(row.n_excluded for row in self.rows)
 
     @property
+    def n_undecided(self) -> int:
+        """Samples that a rule could not decide."""
+        return sum(row.n_undecided for row in self.rows)
+
+    @property
     def n_out_of_scale(self) -> int:
         """Scores outside of their scale, which count as they are."""
         return sum(row.n_out_of_scale for row in self.rows)
@@ -263,6 +292,11 @@ class RunMean(Counts):
         return mean_of([row.score for row in self._scored])
 
     @property
+    def upper(self) -> float | None:
+        """The mean of the upper ends."""
+        return mean_of([row.upper for row in self._scored])
+
+    @property
     def baseline_score(self) -> float | None:
         """The mean without passes of the same benchmarks; None when one is not known."""
         return mean_of([row.baseline_score for row in self._scored])
@@ -280,8 +314,8 @@ class RunMean(Counts):
     @cached_property
     def over_questions(self) -> Estimate | None:
         """The mean with its interval over questions; None when that of a benchmark is not known."""
-        estimates = [row.over_questions for row in self._scored if row.over_questions]
-        return mean_of_estimates(estimates) if estimates and len(estimates) == self.n_benchmarks else None
+        lower = mean_estimate([row.over_questions for row in self._scored])
+        return spanned(lower, mean_estimate([row.over_decided or row.over_questions for row in self._scored]))
 
     @property
     def n_benchmarks(self) -> int:
@@ -292,6 +326,19 @@ class RunMean(Counts):
     def label(self) -> str:
         """For example `mean of 4`."""
         return f"{MEAN_OF}{self.n_benchmarks}"
+
+
+def mean_estimate(estimates: Sequence[Estimate | None]) -> Estimate | None:
+    """The mean of estimates; None without any, or when one is not known."""
+    known = [estimate for estimate in estimates if estimate]
+    return mean_of_estimates(known) if known and len(known) == len(estimates) else None
+
+
+def spanned(lower: Estimate | None, upper: Estimate | None) -> Estimate | None:
+    """Return the lower end of a score, where two ends are shown with an interval that is of both."""
+    if not (lower and upper and are_apart(lower.value, upper.value)):
+        return lower
+    return replace(lower, interval=Interval(lower.interval.lower, max(lower.interval.upper, upper.interval.upper)))
 
 
 def interval_columns(estimate: Estimate | None) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from shaberi_dagster.util.lazy import lazily
 with lazily(__name__):  # NumPy, which scores of a single run need not wait for
     from shaberi_dagster.reports import ties
 
-_COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale")
+_COUNTS = ("n_planned", "n_scored", "n_failed", "n_undecided", "n_excluded", "n_out_of_scale")
 _MOST_NAMES = 3
 _OF_OTHERS, _FEWEST_LINES = 6, 3
 _Cell = tuple[str, str, str | None, str | None]
@@ -68,6 +68,11 @@ class Standing(Counts):
         return _means(self.rows, lambda row: row.asked)
 
     @cached_property
+    def by_benchmark_upper(self) -> Mapping[str, float]:
+        """The same of the upper ends."""
+        return _means(self.rows, lambda row: row.asked, "upper")
+
+    @cached_property
     def by_judge(self) -> Mapping[str, float]:
         """The mean over runs and benchmarks of each judge."""
         return {judge: fmean(_means(of_judge, lambda row: row.asked).values()) for judge, of_judge in self._judges}
@@ -77,11 +82,15 @@ class Standing(Counts):
         """The unweighted mean over benchmarks."""
         return fmean(self.by_benchmark.values())
 
-    def rank(self, place: int) -> int:
-        """Return the rank of a line by its place from 1; the first one where no difference from the best is shown."""
-        if self.tie is None:
-            return place
-        return 1 if self.tie.against_best in {"best", "tied"} else max(place, 2)
+    @property
+    def upper(self) -> float:
+        """The same of the upper ends."""
+        return fmean(self.by_benchmark_upper.values())
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the best, or no difference from the best is shown."""
+        return self.tie is not None and self.tie.against_best in {"best", "tied"}
 
     @property
     def _judges(self) -> list[tuple[str, list[ScoreRow]]]:
@@ -108,9 +117,21 @@ class Ranking:
     standings: tuple[Standing, ...]
 
     @property
-    def ranks(self) -> list[int]:
-        """The place of each; 1 is shared by all of which no difference from the best is shown."""
-        return [standing.rank(place) for place, standing in enumerate(self.standings, start=1)]
+    def ranks(self) -> list[int | None]:
+        """The place of each; 1 is shared by all of which no difference from the best is shown.
+
+        None: there is no verdict, or lines would stand in another order at the upper ends of their means.
+        """
+        lines = self.standings
+        at_upper_ends = sorted(range(len(lines)), key=lambda place: (not lines[place].is_first, -lines[place].upper))
+        return [
+            1
+            if line.is_first
+            else None
+            if (line.tie and line.tie.why) or at_upper_ends[place] != place
+            else max(place + 1, 2 if line.tie else 1)
+            for place, line in enumerate(lines)
+        ]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -118,9 +139,11 @@ class Ranking:
         return [
             {"rank": rank}
             | {name: getattr(line, name) for name in ("model", "tag", "n_runs", "mean")}
+            | {"mean_upper": line.upper}
             | interval_columns(line.over_questions)
             | tie_columns(line.tie)
-            | {"by_benchmark": dict(line.by_benchmark), "by_judge": dict(line.by_judge)}
+            | {"by_benchmark": dict(line.by_benchmark), "by_benchmark_upper": dict(line.by_benchmark_upper)}
+            | {"by_judge": dict(line.by_judge), "share_undecided": line.n_undecided / max(line.n_planned, 1)}
             | {name: getattr(line, name) for name in _COUNTS}
             for rank, line in zip(self.ranks, self.standings, strict=True)
         ]
@@ -238,19 +261,22 @@ def with_ties(single: SingleScores, rankings: Sequence[Ranking], top: int = 0) -
         top: As for `lines_at`.
     """
     single.load(row for ranking in rankings for line in ranking.standings for row in line.rows)
-    return [_tied(single, ranking, ranking.standings[: lines_at(place, top)]) for place, ranking in enumerate(rankings)]
+    return [_tied(single, ranking, lines_at(place, top)) for place, ranking in enumerate(rankings)]
 
 
-def _tied(single: SingleScores, ranking: Ranking, shown: Sequence[Standing]) -> Ranking:
+def _tied(single: SingleScores, ranking: Ranking, n_shown: int | None) -> Ranking:
     lines = ranking.standings
     scores = [_scores(single, line) for line in lines]
-    against = ties.ties_between(range(len(lines)), [line.mean for line in lines], scores) if len(lines) > 1 else {}
+    means = ([getattr(line, end) for line in lines] for end in ("mean", "upper"))
+    against = ties.ties_at_both_ends(range(len(lines)), *means, scores) if len(lines) > 1 else {}
     best = next((lines[place].link for place, tie in against.items() if tie.against_best == "best"), None)
-    first = [
-        replace(_with_interval(single, line), tie=across(against.get(place), line.link, best))
-        for place, line in enumerate(shown)
-    ]
-    return replace(ranking, standings=(*first, *lines[len(shown) :]))
+    tied = [replace(line, tie=across(against.get(place), line.link, best)) for place, line in enumerate(lines)]
+    tied.sort(key=lambda line: not line.is_first)  # in the order of the ranks
+    shown, others = tied[:n_shown], tied[len(tied[:n_shown]) :]
+    return replace(
+        ranking,
+        standings=(*(_with_interval(single, line) for line in shown), *(replace(line, tie=None) for line in others)),
+    )
 
 
 def _with_interval(single: SingleScores, line: Standing) -> Standing:
@@ -383,8 +409,8 @@ def _ranking(cells: frozenset[_Cell], entries: Sequence[_Entry]) -> Ranking:
     return Ranking(_asked(standings[0].rows), judges, tuple(standings))
 
 
-def _means(rows: Iterable[ScoreRow], key: Callable[[ScoreRow], str]) -> dict[str, float]:
-    scored = [(row, row.score) for row in rows if is_number(row.score)]
+def _means(rows: Iterable[ScoreRow], key: Callable[[ScoreRow], str], end: str = "score") -> dict[str, float]:
+    scored = [(row, getattr(row, end)) for row in rows if is_number(row.score)]
     return {name: fmean(score for _, score in of_key) for name, of_key in grouped(scored, lambda one: key(one[0]))}
 
 

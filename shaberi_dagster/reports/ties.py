@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from shaberi_dagster.reports.figures import whole_percent
 from shaberi_dagster.reports.scores import JudgeScores, Tie
 from shaberi_dagster.statistics.intervals import Interval
 from shaberi_dagster.statistics.power import ALPHA
@@ -102,6 +103,44 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
                 tie = replace(tie, p_value=sole.p_value, difference=difference, interval=ends)
             ties[key] = tie
     return ties if len(ties) > 1 else {}
+
+
+def ties_at_both_ends(
+    keys: Sequence[K], lower: Sequence[float], upper: Sequence[float], runs: Sequence[Sequence[JudgeScores]]
+) -> dict[K, Tie]:
+    """Compare some lines with the best of them; a verdict that does not hold at both ends of their scores is withheld.
+
+    Args:
+        keys: What to call each.
+        lower: The mean of each, in which undecided answers are wrong.
+        upper: The mean of each without them.
+        runs: The scores of each.
+    """
+    ties = ties_between(keys, lower, runs)
+    if not ties or not any(any(part.undecided) for parts in runs for part in parts):
+        return ties
+    decided = ties_between(keys, upper, [[part.decided for part in parts] for parts in runs])
+    best = next(parts for key, parts in zip(keys, runs, strict=True) if key in ties and ties[key].against_best == "best")
+    return {
+        key: ties[key]
+        if key in decided and _is_behind(ties[key]) == _is_behind(decided[key])
+        else replace(ties[key], against_best="withheld", why=_cannot_tell([*parts, *best]))
+        for key, parts in zip(keys, runs, strict=True)
+        if key in ties
+    }
+
+
+def _is_behind(tie: Tie) -> bool | None:
+    return None if tie.why else tie.against_best == "below"
+
+
+def _cannot_tell(parts: Sequence[JudgeScores]) -> str:
+    return cannot_tell(sum(sum(part.undecided) for part in parts), sum(len(part.scores) for part in parts))
+
+
+def cannot_tell(n_undecided: float, n: float) -> str:
+    """Say why there is no verdict where the ends of scores give different ones."""
+    return f"cannot tell: {whole_percent(n_undecided / n)} undecided" if n else "cannot tell"
 
 
 def _tables(runs: Sequence[Sequence[JudgeScores]]) -> tuple[_Floats, _Floats, list[str]]:

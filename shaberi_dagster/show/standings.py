@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import partial
 
 from shaberi_dagster.reports.figures import (
+    both_ends,
     counted,
     decimals,
     interval,
@@ -14,6 +15,7 @@ from shaberi_dagster.reports.figures import (
     is_number,
     listed,
     signed_interval,
+    whole_percent,
 )
 from shaberi_dagster.reports.report import (
     NOTHING,
@@ -69,11 +71,11 @@ def standing_blocks(report: ScoreReport, *, by: str, width: int | None, top: int
 def best_of_most(rankings: Sequence[Ranking]) -> Iterator[str]:
     """Say at the end of several rankings who is best in the first, which has most models."""
     if len(rankings) > 1:
-        best, *tied = [line for line, rank in zip(rankings[0].standings, rankings[0].ranks, strict=True) if rank == 1]
-        also = (
-            f"; no difference from it is shown of {listed(f'{line.model} {line.tag}' for line in tied)}" if tied else ""
-        )
-        yield f"Best of the {len(rankings[0].standings)} in the first ranking: {best.model} {best.tag}{also}."
+        lines = zip(rankings[0].standings, rankings[0].ranks, strict=True)
+        best = [f"{line.model} {line.tag}" for line, rank in lines if rank == 1]
+        also = f"; no difference from it is shown of {listed(best[1:])}" if best[1:] else ""
+        if best:
+            yield f"Best of the {len(rankings[0].standings)} in the first ranking: {best[0]}{also}."
 
 
 def _title(ranking: Ranking) -> str:
@@ -127,7 +129,7 @@ def _with_columns(
         number("#", "rank", form="{}", mark=best),
         text("model", cuts="middle", narrowest=_ROOM_FOR_MODELS, mark=best),
         text("tag", cuts="middle", narrowest=_ROOM_FOR_TAGS, where=several("tag")),
-        number("mean", form="{:.2f}", mark=best),
+        number("mean", lambda row: both_ends(row["mean"], row["mean_upper"]), mark=best),
         number(
             "95 % CI",
             lambda row: interval(interval_of(row, "ci_questions_")),
@@ -152,12 +154,13 @@ def _with_columns(
             mark=lambda row: _FAILED if row["n_failed"] else "",
             where=lambda _: not (is_narrow and failures_follow),
         ),
+        number(("unde-", "cided"), lambda row: whole_percent(row["share_undecided"]), where=known("share_undecided")),
         number("excl.", "n_excluded", form="{}", where=known("n_excluded")),
         number(("out of", "scale"), "n_out_of_scale", form="{}", where=known("n_out_of_scale")),
         number("runs", "n_runs", form="{}", where=lambda rows: any(row["n_runs"] > 1 for row in rows)),
     ]
     what = "judge" if by == "judge" else "benchmark"
-    first = rows[0]["model"] if rows else ""
+    first = rows[0]["model"] if rows and rows[0]["rank"] else ""
     whole_name = [f"#{rows[0]['rank']} is {first}."] if is_narrow and len(first) > _ROOM_FOR_MODELS else []
     notes = [
         *(["Rank 1: no difference from the best is shown."] if ranking.ranks.count(1) > 1 else []),
@@ -179,7 +182,9 @@ def _n_common(row: Row) -> str:
 
 
 def _of(by: str, name: str, row: Row) -> str:
-    return decimals(row["by_judge" if by == "judge" else "by_benchmark"].get(name))
+    if by == "judge":
+        return decimals(row["by_judge"].get(name))
+    return both_ends(row["by_benchmark"].get(name), row["by_benchmark_upper"].get(name))
 
 
 def _share(row: Row) -> str:
