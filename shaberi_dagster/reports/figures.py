@@ -23,8 +23,16 @@ def decimals(value: float | None) -> str:
     return f"{value:.2f}" if is_number(value) else NOTHING
 
 
-def both_ends(lower: float | None, upper: float | None) -> str:
-    """Write a score; both of its ends where undecided answers set them apart by `APART` or more."""
+def both_ends(lower: float | None, upper: float | None, *, is_open: bool = False) -> str:
+    """Write a score; both of its ends where undecided answers set them apart by `APART` or more.
+
+    Args:
+        lower: One end.
+        upper: The other one.
+        is_open: There is no upper one: the rule cannot say wrong.
+    """
+    if is_open:
+        return f"{decimals(lower)}+"
     return f"{decimals(lower)}–{decimals(upper)}" if are_apart(lower, upper) else decimals(lower)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.reports.figures import are_apart, is_number
+from shaberi_dagster.reports.undecided import Undecided, says_wrong
 from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
 
 T = TypeVar("T")
@@ -20,6 +21,11 @@ OVERALL = "overall"
 MEAN_OF = "mean of "
 _ROUNDING = 0.005  # of what is shown
 _NOT_SHOWN = {"over_questions", "over_decided", "judge_prompt", "link", "audit"}
+
+
+def undecided_parts(rows: "Iterable[ScoreRow]") -> list[Undecided]:
+    """Return what of scores is undecided."""
+    return [(row.benchmark, row.judge, row.n_undecided, row.n_planned) for row in rows]
 
 
 class RowLink(NamedTuple):
@@ -145,6 +151,11 @@ class ScoreRow(NamedTuple):
         return 1.0 if self.score_upper is None else self.score_upper
 
     @property
+    def is_open(self) -> bool:
+        """Whether its rule left answers undecided, and cannot say wrong."""
+        return self.n_undecided > 0 and not says_wrong(self.judge)
+
+    @property
     def ranked_judge(self) -> str:
         """The judge among whose scores it is ranked."""
         return self.link.judge if self.link else self.judge
@@ -171,7 +182,7 @@ class ScoreRow(NamedTuple):
 
 
 class JudgeScores(NamedTuple):
-    """The scores of a judge on a benchmark, each with its question, and whether a rule could not decide it; None: no score."""
+    """The scores of a judge on a benchmark, each with its question (None: no score), and which a rule could not decide."""
 
     benchmark: str
     judge: str

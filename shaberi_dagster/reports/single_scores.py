@@ -127,9 +127,7 @@ class SingleScores:
     def _category(self, benchmark: str, question: str | int) -> str:
         return self._categories.get((benchmark, question), "")
 
-    def estimate(
-        self, rows: Sequence[ScoreRow], over: str | None = None, *, decided: bool = False
-    ) -> Estimate | None:
+    def estimate(self, rows: Sequence[ScoreRow], over: str | None = None, *, decided: bool = False) -> Estimate | None:
         """Estimate the mean of all samples of some rows of a benchmark; None where there are too few questions.
 
         Args:

@@ -27,8 +27,10 @@ from shaberi_dagster.reports.scores import (
     interval_columns,
     is_apart,
     tie_columns,
+    undecided_parts,
 )
 from shaberi_dagster.reports.single_scores import SingleScores
+from shaberi_dagster.reports.undecided import undecided_sentences
 from shaberi_dagster.statistics.intervals import Estimate
 from shaberi_dagster.util.lazy import lazily
 
@@ -88,6 +90,11 @@ class Standing(Counts):
         return fmean(self.by_benchmark_upper.values())
 
     @property
+    def open_benchmarks(self) -> list[str]:
+        """What it was asked of which a rule that cannot say wrong left answers undecided."""
+        return sorted({row.asked for row in self.rows if row.is_open})
+
+    @property
     def is_first(self) -> bool:
         """Whether it is the best, or no difference from the best is shown."""
         return self.tie is not None and self.tie.against_best in {"best", "tied"}
@@ -143,6 +150,7 @@ class Ranking:
             | interval_columns(line.over_questions)
             | tie_columns(line.tie)
             | {"by_benchmark": dict(line.by_benchmark), "by_benchmark_upper": dict(line.by_benchmark_upper)}
+            | {"open_benchmarks": line.open_benchmarks}
             | {"by_judge": dict(line.by_judge), "share_undecided": line.n_undecided / max(line.n_planned, 1)}
             | {name: getattr(line, name) for name in _COUNTS}
             for rank, line in zip(self.ranks, self.standings, strict=True)
@@ -153,6 +161,7 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
     """Say which lines have no verdict, whose difference from the best is not that of means, and what audits found."""
     compared = [(f"{standing.model} {standing.tag}", standing.tie) for standing in standings if standing.tie]
     withheld = [f"No verdict on {name}: {tie.why}." for name, tie in compared if tie.why]
+    every = [row for standing in standings for row in standing.rows]
     rows = [
         row
         for standing in standings
@@ -169,11 +178,11 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
         for standing in standings
         if (link := standing.link)
     ]
-    graded = [row for standing in standings for row in standing.rows if row.judge.startswith(RULE)]
+    graded = [row for row in every if row.judge.startswith(RULE)]
     remarks += dict.fromkeys(f"{row.audit.sentence}; intervals allow for it." for row in graded if row.audit)
     if unknown := sorted({row.benchmark for row in graded} - {row.benchmark for row in graded if row.audit}):
         remarks.append(f"{unaudited_sentence(unknown)}.")
-    remarks += withheld[:_MOST_NAMES]
+    remarks += [*undecided_sentences(undecided_parts(every)), *withheld[:_MOST_NAMES]]
     if len(withheld) > _MOST_NAMES:
         remarks.append(f"No verdict on {len(withheld) - _MOST_NAMES} more lines either, for the same reason.")
     apart = [

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from shaberi_dagster.reports.figures import whole_percent
 from shaberi_dagster.reports.scores import JudgeScores, Tie
+from shaberi_dagster.reports.undecided import cannot_tell
 from shaberi_dagster.statistics.intervals import Interval
 from shaberi_dagster.statistics.power import ALPHA
 from shaberi_dagster.statistics.significance import is_shown_by_sign_flips, sign_flip_test
@@ -120,7 +120,9 @@ def ties_at_both_ends(
     if not ties or not any(any(part.undecided) for parts in runs for part in parts):
         return ties
     decided = ties_between(keys, upper, [[part.decided for part in parts] for parts in runs])
-    best = next(parts for key, parts in zip(keys, runs, strict=True) if key in ties and ties[key].against_best == "best")
+    best = next(
+        parts for key, parts in zip(keys, runs, strict=True) if key in ties and ties[key].against_best == "best"
+    )
     return {
         key: ties[key]
         if key in decided and _is_behind(ties[key]) == _is_behind(decided[key])
@@ -136,11 +138,6 @@ def _is_behind(tie: Tie) -> bool | None:
 
 def _cannot_tell(parts: Sequence[JudgeScores]) -> str:
     return cannot_tell(sum(sum(part.undecided) for part in parts), sum(len(part.scores) for part in parts))
-
-
-def cannot_tell(n_undecided: float, n: float) -> str:
-    """Say why there is no verdict where the ends of scores give different ones."""
-    return f"cannot tell: {whole_percent(n_undecided / n)} undecided" if n else "cannot tell"
 
 
 def _tables(runs: Sequence[Sequence[JudgeScores]]) -> tuple[_Floats, _Floats, list[str]]:

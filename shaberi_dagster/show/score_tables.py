@@ -81,7 +81,7 @@ def _details(report: ScoreReport) -> list[Column]:
     columns = [
         text("question set", _question_set),
         text("judge", lambda line: line.judge, folds=True),
-        number("score", lambda line: both_ends(line.score, line.upper)),
+        number("score", _score),
     ]
     # Either of them says how questions differ; narrow terminals have no room for both.
     if any(row.over_questions for row in rows):
@@ -117,6 +117,10 @@ def _question_set(line: ScoreRow | RunMean) -> str:
     if isinstance(line, RunMean):
         return line.label
     return line.asked if line.question_set.startswith(line.benchmark) else f"{line.benchmark} ({line.asked})"
+
+
+def _score(line: ScoreRow | RunMean) -> str:
+    return both_ends(line.score, line.upper, is_open=isinstance(line, ScoreRow) and line.is_open)
 
 
 def _ends(line: ScoreRow | RunMean) -> str:

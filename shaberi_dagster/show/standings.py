@@ -184,7 +184,8 @@ def _n_common(row: Row) -> str:
 def _of(by: str, name: str, row: Row) -> str:
     if by == "judge":
         return decimals(row["by_judge"].get(name))
-    return both_ends(row["by_benchmark"].get(name), row["by_benchmark_upper"].get(name))
+    lower, upper = (row[column].get(name) for column in ("by_benchmark", "by_benchmark_upper"))
+    return both_ends(lower, upper, is_open=name in row["open_benchmarks"])
 
 
 def _share(row: Row) -> str:
@@ -193,7 +194,12 @@ def _share(row: Row) -> str:
 
 def _range(shares: Sequence[str]) -> str:
     """Say from which to which share of the planned samples lines have a score."""
-    ordered = sorted(set(shares), key=lambda share: Fraction(share) if not share.endswith("/0") else Fraction(0))
+
+    def place(share: str) -> tuple[Fraction, int]:
+        n_scored, n_planned = map(int, share.split("/"))
+        return Fraction(n_scored, n_planned or 1), n_planned
+
+    ordered = sorted(set(shares), key=place)
     return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
 
 

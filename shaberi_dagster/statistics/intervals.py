@@ -54,6 +54,11 @@ class Estimate:
     ends: tuple[float, float] | None = None
 
 
+def within(interval: Interval, reach: float) -> Interval:
+    """Return the part of an interval of a difference that a scale of this width allows."""
+    return Interval(max(interval.lower, -reach), min(interval.upper, reach))
+
+
 def margin_of_error(sd: float | None, n: int) -> float | None:
     """Half the width of the 95 % confidence interval of a mean: t(0.975, n-1) x sd / sqrt(n).
 
