@@ -74,8 +74,8 @@ class Section:
             (they count as they are), judge_questions (on how many of these each judge scored both), n_asked of both,
             n_categories, over_categories (how many times as wide the interval is when categories are sampled, too;
             None below ten), own_mean of each side over all that it has, as a leaderboard shows it, mean_upper of each
-            side over what rules decided on both (or None), n_undecided of its n_samples, and why_withheld: why missing or
-            undecided scores allow no verdict, or nothing.
+            side over what rules decided on both (or None), n_undecided of its n_samples, and why_withheld: why missing
+            or undecided scores allow no verdict, or nothing.
     """
 
     judges: tuple[str, ...]
@@ -301,7 +301,7 @@ def _rows(scores: pl.DataFrame, of_judges: pl.DataFrame, request: ComparisonRequ
     """Compare benchmark by benchmark, at both ends of scores; a verdict that does not hold at both is withheld."""
     lower = _rows_at_one_end(scores, of_judges, request, scales)
     if not of_judges.select(pl.sum("undecided_a", "undecided_b")).sum_horizontal().item():
-        return tuple(row | {"mean_upper_a": row["mean_a"], "mean_upper_b": row["mean_b"]} for row in lower)
+        return tuple({**row, "mean_upper_a": row["mean_a"], "mean_upper_b": row["mean_b"]} for row in lower)
     decided = _rows_at_one_end(_decided(scores), _decided(of_judges), request, scales)
     upper = {row["question_set"]: row for row in decided}
     return tuple(_at_both_ends(row, upper.get(row["question_set"])) for row in lower)

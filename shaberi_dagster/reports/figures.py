@@ -86,6 +86,13 @@ def percent(share: float | None) -> str:
     return f"{100 * share:.1f}%" if is_number(share) else NOTHING
 
 
+def percent_ends(lower: float | None, upper: float | None, *, is_open: bool = False) -> str:
+    """Write an accuracy as a percentage, as `both_ends` writes a score."""
+    if is_open:
+        return f"{percent(lower)}+"
+    return f"{percent(lower)[:-1]}–{percent(upper)}" if are_apart(lower, upper) else percent(lower)
+
+
 def whole_percent(share: float) -> str:
     """Write a share as a whole percentage; what is above 0 is at least `<1 %`."""
     return f"{100 * share:.0f} %" if share == 0 or share >= _SMALLEST_SHARE else "<1 %"

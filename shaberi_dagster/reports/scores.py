@@ -182,7 +182,10 @@ class ScoreRow(NamedTuple):
 
 
 class JudgeScores(NamedTuple):
-    """The scores of a judge on a benchmark, each with its question (None: no score), and which a rule could not decide."""
+    """The scores of a judge on a benchmark, each with its question and, if some are, whether a rule left it undecided.
+
+    A score is None where it gave none.
+    """
 
     benchmark: str
     judge: str
@@ -196,8 +199,11 @@ class JudgeScores(NamedTuple):
         if not any(self.undecided):
             return self
         kept = [place for place, undecided in enumerate(self.undecided) if not undecided]
-        questions, scores = ([values[place] for place in kept] for values in (self.questions, self.scores))
-        return JudgeScores(self.benchmark, self.judge, questions, scores)
+        return self._replace(
+            questions=[self.questions[place] for place in kept],
+            scores=[self.scores[place] for place in kept],
+            undecided=(),
+        )
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,8 @@ class SingleScores:
             return
         self._known |= {cell: [] for cell in wanted}
         first = next(iter(wanted.values()))
-        for cell, *part in self._read(list(wanted), first.pipeline, first.null_policy):
-            self._known[cell].append(self._part(wanted[cell], *part))
+        for part in self._read(list(wanted), first.pipeline, first.null_policy):
+            self._known[part[0]].append(self._part(wanted[part[0]], *part[1:]))
 
     def _read(self, cells: Sequence[_Cell], pipeline: str, null_policy: str) -> Iterator[_Found]:
         chosen = {"pipeline": pipeline, "null_policy": null_policy}

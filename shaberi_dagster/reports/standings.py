@@ -276,8 +276,8 @@ def with_ties(single: SingleScores, rankings: Sequence[Ranking], top: int = 0) -
 def _tied(single: SingleScores, ranking: Ranking, n_shown: int | None) -> Ranking:
     lines = ranking.standings
     scores = [_scores(single, line) for line in lines]
-    means = ([getattr(line, end) for line in lines] for end in ("mean", "upper"))
-    against = ties.ties_at_both_ends(range(len(lines)), *means, scores) if len(lines) > 1 else {}
+    means, uppers = [line.mean for line in lines], [line.upper for line in lines]
+    against = ties.ties_at_both_ends(range(len(lines)), means, uppers, scores) if len(lines) > 1 else {}
     best = next((lines[place].link for place, tie in against.items() if tie.against_best == "best"), None)
     tied = [replace(line, tie=across(against.get(place), line.link, best)) for place, line in enumerate(lines)]
     tied.sort(key=lambda line: not line.is_first)  # in the order of the ranks

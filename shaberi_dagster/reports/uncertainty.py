@@ -72,12 +72,12 @@ def read_ties(single: SingleScores, rows: Sequence[ScoreRow]) -> dict[tuple[str,
     single.load(row for group in groups for _, of_run in group for row in of_run)
     compared: dict[tuple[str, str, str], Tie] = {}
     for group in groups:
-        means = [
+        lower, upper = (
             [fmean(filter(is_number, (getattr(row, end) for row in of_run))) for _, of_run in group]
             for end in ("score", "upper")
-        ]
+        )
         scores = [single.of(of_run) for _, of_run in group]
-        compared |= ties.ties_at_both_ends([key for key, _ in group], *means, scores)
+        compared |= ties.ties_at_both_ends([key for key, _ in group], lower, upper, scores)
     return compared
 
 

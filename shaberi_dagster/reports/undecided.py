@@ -26,6 +26,7 @@ def undecided_sentences(parts: Iterable[Undecided]) -> Iterator[str]:
         return
     yield "Undecided answers are wrong at the lower end of a score, and left out at the upper one."
     if alone := sorted({judge for _, judge, *_ in found if judge in GRADERS}):
-        yield f"`run-evals --model MODEL --tag TAG --rejudge --judge-model JUDGE` grades what {listed(alone)} left undecided."
+        command = "run-evals --model MODEL --tag TAG --rejudge --judge-model JUDGE"
+        yield f"`{command}` grades what {listed(alone)} left undecided."
     if only_right := sorted({benchmark for benchmark, judge, *_ in found if not says_wrong(judge)}):
         yield f"{', '.join(only_right)}: the rule cannot say wrong here."

@@ -285,7 +285,7 @@ def strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
         text("benchmark", lambda strategy: strategy.benchmark),
         text("judge", lambda strategy: strategy.judge, folds=True),
         text("strategy", lambda strategy: strategy.strategy),
-        number("score", lambda strategy: decimals(strategy.score)),
+        number("score", lambda strategy: both_ends(strategy.score, strategy.score_upper)),
         number("95 % CI", lambda strategy: interval(strategy.interval)),
         number("scored", lambda strategy: f"{strategy.n_scored}/{strategy.n_planned}"),
         number("+/-", against(lambda difference: signed(difference.difference))),
@@ -295,7 +295,7 @@ def strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
         number("US$", cost, spare=True),
     ]
     notes = [
-        "Without passes; of rules the accuracy, in which a failure or an abstention is wrong.",
+        "Without passes.",
         "+/-: against the mean of the shared samples, on n questions that both have; interval of a sign-flip test.",
     ]
     return table_of(strategies, columns, notes=notes)
