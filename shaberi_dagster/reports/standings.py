@@ -99,6 +99,12 @@ class Standing(Counts):
         """Whether it is the best, or no difference from the best is shown."""
         return self.tie is not None and self.tie.against_best in {"best", "tied"}
 
+    def rank(self, place: int) -> int | None:
+        """Return the rank of a line by its place from 1; the first one where no difference from the best is shown."""
+        if self.tie is None:
+            return place
+        return 1 if self.is_first else None if self.tie.why else max(place, 2)
+
     @property
     def _judges(self) -> list[tuple[str, list[ScoreRow]]]:
         return sorted(grouped(self.rows, lambda row: row.ranked_judge))
@@ -132,11 +138,7 @@ class Ranking:
         lines = self.standings
         at_upper_ends = sorted(range(len(lines)), key=lambda place: (not lines[place].is_first, -lines[place].upper))
         return [
-            1
-            if line.is_first
-            else None
-            if (line.tie and line.tie.why) or at_upper_ends[place] != place
-            else max(place + 1, 2 if line.tie else 1)
+            line.rank(place + 1) if line.is_first or at_upper_ends[place] == place else None
             for place, line in enumerate(lines)
         ]
 

@@ -77,7 +77,7 @@ def gain(findings: Findings, strategy: str, name: Name = str) -> str | None:
     adjusted = f" adjusted for {len(compared)} strategies" if len(compared) > 1 else ""
     within = f" ({points_range(against.interval)}; p {p_value(against.adjusted_p_value)}{adjusted})"
     if against.why_withheld:
-        parts = [f"no verdict: {difference}{within}; {name(against.why_withheld)}", *_over_decided(against)]
+        parts = [f"no verdict: {difference}{within}, but {name(against.why_withheld)}", *_over_decided(against)]
     elif against.n_more == 0:
         parts = [f"{difference} {'over' if against.difference > 0 else 'against'} the mean of its samples{within}"]
     else:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from shaberi_dagster.reports.figures import counted, percent_ends, points
+from shaberi_dagster.reports.figures import counted, percent, percent_ends, points
 from shaberi_dagster.reports.gate import MOST_FAILED, GateReport
 from shaberi_dagster.reports.report import NOTHING, Block, Heading, Result, Row, Sentences, Table, number, text
 from shaberi_dagster.show.data import plain
@@ -50,6 +50,10 @@ def _n(row: Row) -> str:
     return str(row["n_current"]) if row["n_current"] == row["n_baseline"] else f"{row['n_baseline']}/{row['n_current']}"
 
 
+def _scored_only(row: Row) -> str:
+    return f"{percent(row['baseline_scored_accuracy'])} {percent(row['current_scored_accuracy'])}"
+
+
 def _adjusted(row: Row) -> str:
     return "too few" if row["adjusted_p_value"] is None else f"{row['adjusted_p_value']:.4f}{'*' * row['regressed']}"
 
@@ -67,6 +71,7 @@ TESTS = Table(
         number("before", lambda row: percent_ends(row["baseline_accuracy"], row["baseline_scored_accuracy"])),
         number("now", lambda row: percent_ends(row["current_accuracy"], row["current_scored_accuracy"])),
         number("change", lambda row: points(row["delta"])),
+        number("scored only", _scored_only, optional=True),
         number(
             "lost/won",
             lambda row: NOTHING if row["losses"] is None else f"{row['losses']}/{row['gains']}",

@@ -209,7 +209,7 @@ def judge_blocks(report: ScoreReport, top: int = 0) -> Iterator[Block]:
             text("model", folds=True),
             text("run tag"),
             *(number(name, partial(_judge_mean, scores, name)) for name in sets),
-            number("mean", lambda mean: both_ends(mean["score"], mean["score_upper"])),
+            number("mean", lambda mean: both_ends(mean["score"], mean.get("score_upper"))),
             number("of", lambda mean: str(len(mean["question_sets"]))),
             number(_LENIENCY, "adjusted_score", form=_DECIMALS, spare=True),
             number("scored", lambda mean: f"{mean['n_scored']}/{mean['n_planned']}"),
@@ -227,7 +227,7 @@ def judge_blocks(report: ScoreReport, top: int = 0) -> Iterator[Block]:
 
 def _judge_mean(scores: Mapping[tuple[str, str, str], Row], question_set: str, mean: Row) -> str:
     of_set = scores.get((mean["model"], mean["run_tag"], question_set))
-    return both_ends(of_set["score"], of_set["score_upper"]) if of_set else NOTHING
+    return both_ends(of_set["score"], of_set.get("score_upper")) if of_set else NOTHING
 
 
 def _judges_title(means: Sequence[Row]) -> str:

@@ -75,7 +75,7 @@ averaged as (
         case when null_policy = 'zero' then n_planned else planned.n_scored + n_undecided end as n_counted,
         counted / nullif(n_counted, 0) as mean,
         (counted - n_undecided * scale_minimum) / nullif(n_counted - n_undecided, 0) as mean_upper,
-        null_policy <> 'strict' or n_scored + n_undecided = n_planned as has_mean,
+        null_policy <> 'strict' or planned.n_scored - n_left_out + n_undecided = n_planned as has_mean,
         case when null_policy = 'zero' then sd_or_minimum else sd end as spread,
         case null_policy when 'legacy' then scores when 'zero' then scores_or_minimum else scores_in_scale end as counted_scores
     from planned

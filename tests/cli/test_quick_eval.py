@@ -242,7 +242,7 @@ def test_an_answer_that_the_rules_cannot_tell_goes_to_the_judge_and_is_wrong_wit
         for more in (("--judge-model", "none"), ())
     )
 
-    assert (results(alone)["single"]["n_excluded"], results(alone)["single"]["accuracy"]) == (N_QUESTIONS, 0)
+    assert (results(alone)["single"]["n_undecided"], results(alone)["single"]["accuracy"]) == (N_QUESTIONS, 0)
     assert results(alone)["single"]["accuracy_scored"] is None
     assert alone["settings"]["judge_model"] is None
     assert judged["settings"]["judge_model"] == MODEL
@@ -270,7 +270,7 @@ def test_failures_are_counted_and_end_with_3_and_the_next_run_asks_only_those_ag
     assert broken.code == 3
     single = results(document_of(broken))["single"]
     assert (single["n_failed"], single["n_planned"], single["n_scored"]) == (1, N_QUESTIONS, N_QUESTIONS - 1)
-    assert single["accuracy"] == single["n_correct"] / N_QUESTIONS
+    assert single["accuracy"] == single["n_correct"] / (N_QUESTIONS - 1)
 
     mock.options.script = working
     mended = quick(mock, sums, *more)
