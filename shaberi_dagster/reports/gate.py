@@ -291,6 +291,7 @@ def check_regression(
     worse, worse_if_decided = ({_cell(test) for test in end.tests if test.regressed} for end in (lower, decided))
     n_reused = answers.filter(pl.col("reused")).height
     first = before.row(0, named=True)
+    unlike = (*_unlike_versions(catalog, pairs), *_unlike_judges(pairs, rules=False))  # said by the verdict
     return GateReport(
         gate=gate,
         significance=significance,
@@ -304,7 +305,7 @@ def check_regression(
         ),
         totals=tuple(pool(lower.tallies)),
         warnings=(
-            *_warnings(before, now, pairs, spec, failures_count=failures_count),
+            *(one for one in _warnings(before, now, pairs, spec, failures_count=failures_count) if one not in unlike),
             *_reused(n_reused, answers.height),
         ),
         could_fail=lower.could_fail,
@@ -319,7 +320,7 @@ def check_regression(
         failures_count=failures_count,
         failed_datasets=tuple(_failed_datasets({"the baseline": asked_before, "this run": asked_now})),
         unlike_rules=_unlike_rules(pairs),
-        unlike=(*_unlike_versions(catalog, pairs), *_unlike_judges(pairs, rules=False)),
+        unlike=unlike,
     )
 
 
@@ -342,7 +343,7 @@ def regression_checks(warehouse: Path, run_id: str, baseline: str, benchmarks: S
     except ConfigurationError as error:
         said = f"not compared: {error}"
         return dict.fromkeys(benchmarks, Check("no_regression", passed=False, description=said, severe=False))
-    said = "; ".join([report.verdict, *report.warnings])
+    said = " ".join(f"{part}." for part in (report.verdict, *report.warnings))
     inconclusive = report.result == "inconclusive"
     worse = {
         name: not inconclusive and any(test.regressed for test in report.of_benchmark(name)) for name in benchmarks

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.reports.figures import are_apart, is_number
+from shaberi_dagster.reports.figures import are_apart, is_number, signed
 from shaberi_dagster.reports.undecided import Undecided, says_wrong
 from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
 
@@ -389,7 +389,7 @@ def less(score: float | None, other: float | None) -> float | None:
 
 def is_apart(difference: float, of_means: float) -> bool:
     """Return whether a paired difference is not that of two means, by more than the rounding of what is shown."""
-    return abs(difference - of_means) > _ROUNDING and f"{difference:.2f}" != f"{of_means:.2f}"
+    return abs(difference - of_means) > _ROUNDING and signed(difference) != signed(of_means)
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:

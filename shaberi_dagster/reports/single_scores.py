@@ -1,5 +1,6 @@
 """The single scores behind rows, of which intervals and ties are made."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import compress
@@ -38,7 +39,7 @@ class SingleScores:
     def __init__(
         self, catalog: duckdb.DuckDBPyConnection, question_sets: Sequence[str], scales: Scales, over: str = "questions"
     ) -> None:
-        self._catalog, self._question_sets, self._scales, self.over = catalog, list(question_sets), scales, over
+        self._catalog, self._question_sets, self.scales, self.over = catalog, list(question_sets), scales, over
         self._known: dict[_Cell, list[JudgeScores]] = {}
 
     def load(self, rows: Iterable[ScoreRow]) -> None:
@@ -65,7 +66,7 @@ class SingleScores:
                 yield from ((cell, part["question_ids"], *of_cell) for cell, *of_cell in found)
         if older:
             run_ids = sorted({run_id for run_id, _, _ in older})
-            scales = [{"benchmark": name, "minimum": minimum} for name, (minimum, _) in self._scales.items()]
+            scales = [{"benchmark": name, "minimum": minimum} for name, (minimum, _) in self.scales.items()]
             for row in fetch(self._catalog, "filled_metrics", run_ids=run_ids, scales=scales):
                 cell = row["run_id"], row["judge"], row["benchmark"]
                 if cell in older and row["strategy"] is None and chosen.items() <= row.items():
@@ -85,7 +86,7 @@ class SingleScores:
         n_without_row = row.n_planned - len(scores)
         if row.null_policy == "zero" and n_without_row > 0:
             # A planned sample without a row is a missing score as well; of which question it is does not matter.
-            minimum = self._scales[row.benchmark][0] if row.benchmark in self._scales else None
+            minimum = self.scales[row.benchmark][0] if row.benchmark in self.scales else None
             questions, scores = [*questions, *range(n_without_row)], [*scores, *[minimum] * n_without_row]
             undecided = [*undecided, *[False] * n_without_row] if undecided else ()
         return JudgeScores(row.benchmark, row.judge, questions, scores, undecided)
@@ -115,32 +116,38 @@ class SingleScores:
         questions = {question for question in self._scored([row])[0] if isinstance(question, str)}
         return len({self._category(row.benchmark, question) for question in questions})
 
-    def _scored(self, rows: Iterable[ScoreRow], *, decided: bool = False) -> tuple[list[str | int], list[float]]:
-        """Return the scores that there are, and their questions."""
-        questions, scores = list[str | int](), list[float]()
+    def _scored(
+        self, rows: Iterable[ScoreRow], *, decided: bool = False
+    ) -> tuple[list[str | int], list[float], list[int]]:
+        """Return the scores that there are, their questions, and how many the judge and run of each has."""
+        questions, scores, sizes = list[str | int](), list[float](), list[int]()
         for part in self.of(rows, decided=decided):
             is_there = [score is not None for score in part.scores]
             questions += compress(part.questions, is_there)
             scores += compress(cast("Sequence[float]", part.scores), is_there)
-        return questions, scores
+            sizes += [sum(is_there)] * sum(is_there)
+        return questions, scores, sizes
 
     def _category(self, benchmark: str, question: str | int) -> str:
         return self._categories.get((benchmark, question), "")
 
     def estimate(self, rows: Sequence[ScoreRow], over: str | None = None, *, decided: bool = False) -> Estimate | None:
-        """Estimate the mean of all samples of some rows of a benchmark; None where there are too few questions.
+        """Estimate the mean of some rows of a benchmark, each with the same weight; None for too few questions.
 
         Args:
             rows: The rows.
             over: questions, or categories where there are enough of them; None as for all.
             decided: Only of what a rule could decide.
         """
-        clusters, scores = self._scored(rows, decided=decided)
+        clusters, scores, sizes = self._scored(rows, decided=decided)
         benchmark = rows[0].benchmark
         if (over or self.over) == "categories":
             categories: list[str | int] = [self._category(benchmark, question) for question in clusters]
             clusters = categories if len({*categories}) >= FEWEST_CATEGORIES else clusters
-        return clustered_mean_interval(scores, clusters, self._scales.get(benchmark))
+        # Where scores are missing, a judge with fewer of them counts as much as the others.
+        typical = len(sizes) / math.fsum(1 / size for size in sizes) if sizes else 0.0
+        weights = [typical / size for size in sizes] if len({*sizes}) > 1 else None
+        return clustered_mean_interval(scores, clusters, self.scales.get(benchmark), weights=weights)
 
     def estimates(self, rows: Sequence[ScoreRow]) -> dict[str, Estimate | None]:
         """Estimate each benchmark of some rows, and their mean over benchmarks: None where one is not known."""

@@ -11,7 +11,7 @@ import duckdb
 
 from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.reports.audited import unaudited_sentence
-from shaberi_dagster.reports.figures import is_number
+from shaberi_dagster.reports.figures import is_number, signed
 from shaberi_dagster.reports.linked import across, widened
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.score_settings import differences, read_settings
@@ -176,7 +176,7 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
     ]
     remarks += [
         f"{standing.model} {standing.tag} was judged by {standing.rows[0].judge}, which is linked with {link.judge}: "
-        f"its offset of {link.mean_offset:+.2f} is left out where it is compared with the best."
+        f"its offset of {signed(link.mean_offset)} is left out where it is compared with the best."
         for standing in standings
         if (link := standing.link)
     ]
@@ -188,7 +188,7 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
     if len(withheld) > _MOST_NAMES:
         remarks.append(f"No verdict on {len(withheld) - _MOST_NAMES} more lines either, for the same reason.")
     apart = [
-        f"{name} {tie.difference:+.2f} (means: {tie.of_means:+.2f})"
+        f"{name} {signed(tie.difference)} (means: {signed(tie.of_means)})"
         for name, tie in compared
         if tie.difference is not None and is_apart(tie.difference, tie.of_means)
     ]
@@ -279,7 +279,7 @@ def _tied(single: SingleScores, ranking: Ranking, n_shown: int | None) -> Rankin
     lines = ranking.standings
     scores = [_scores(single, line) for line in lines]
     means, uppers = [line.mean for line in lines], [line.upper for line in lines]
-    against = ties.ties_at_both_ends(range(len(lines)), means, uppers, scores) if len(lines) > 1 else {}
+    against = ties.ties_at_both_ends(range(len(lines)), means, uppers, scores, single.scales) if len(lines) > 1 else {}
     best = next((lines[place].link for place, tie in against.items() if tie.against_best == "best"), None)
     tied = [replace(line, tie=across(against.get(place), line.link, best)) for place, line in enumerate(lines)]
     tied.sort(key=lambda line: not line.is_first)  # in the order of the ranks

@@ -77,7 +77,7 @@ def read_ties(single: SingleScores, rows: Sequence[ScoreRow]) -> dict[tuple[str,
             for end in ("score", "upper")
         )
         scores = [single.of(of_run) for _, of_run in group]
-        compared |= ties.ties_at_both_ends([key for key, _ in group], lower, upper, scores)
+        compared |= ties.ties_at_both_ends([key for key, _ in group], lower, upper, scores, single.scales)
     return compared
 
 

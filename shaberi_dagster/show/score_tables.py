@@ -208,7 +208,7 @@ def judge_blocks(report: ScoreReport, top: int = 0) -> Iterator[Block]:
         columns = [
             text("model", folds=True),
             text("run tag"),
-            *(number(name, partial(_judge_mean, scores, name)) for name in sets),
+            *(number(name, partial(_judge_mean, scores, name), spare=True) for name in sets),
             number("mean", lambda mean: both_ends(mean["score"], mean.get("score_upper"))),
             number("of", lambda mean: str(len(mean["question_sets"]))),
             number(_LENIENCY, "adjusted_score", form=_DECIMALS, spare=True),

@@ -95,6 +95,7 @@ def clustered_mean_interval(
     clusters: Sequence[Hashable],
     bounds: tuple[float, float] | None = None,
     confidence: float = CONFIDENCE,
+    weights: Sequence[float] | None = None,
 ) -> Estimate | None:
     """The mean of all values, where values of one cluster (samples of one question) are not independent.
 
@@ -114,16 +115,17 @@ def clustered_mean_interval(
         clusters: The cluster of each value.
         bounds: Ends of the scale; None for the t interval.
         confidence: Between 0 and 1.
+        weights: Of each value in the mean, 1 on average; None: 1.
 
     Returns:
         None for fewer than two clusters.
     """
     if not values:
         return None
-    mean = fmean(values)
+    mean = fmean(values, weights)
     deviations = dict.fromkeys(clusters, 0.0)
-    for value, cluster in zip(values, clusters, strict=True):
-        deviations[cluster] += value - mean
+    for value, cluster, weight in zip(values, clusters, weights or [1.0] * len(values), strict=True):
+        deviations[cluster] += weight * (value - mean)
     n = len(deviations)
     if n < 2:  # noqa: PLR2004
         return None
