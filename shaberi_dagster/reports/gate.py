@@ -126,6 +126,11 @@ class GateReport:
         return (*self.unlike, *([rules] if self.unlike_rules else []))
 
     @property
+    def further_warnings(self) -> list[str]:
+        """The warnings that the verdict does not say."""
+        return [warning for warning in self.warnings if warning not in self.unlike]
+
+    @property
     def comparable(self) -> bool:
         """Return whether run and baseline were asked and judged alike."""
         return not self.reasons
@@ -291,7 +296,6 @@ def check_regression(
     worse, worse_if_decided = ({_cell(test) for test in end.tests if test.regressed} for end in (lower, decided))
     n_reused = answers.filter(pl.col("reused")).height
     first = before.row(0, named=True)
-    unlike = (*_unlike_versions(catalog, pairs), *_unlike_judges(pairs, rules=False))  # said by the verdict
     return GateReport(
         gate=gate,
         significance=significance,
@@ -305,7 +309,7 @@ def check_regression(
         ),
         totals=tuple(pool(lower.tallies)),
         warnings=(
-            *(one for one in _warnings(before, now, pairs, spec, failures_count=failures_count) if one not in unlike),
+            *_warnings(before, now, pairs, spec, failures_count=failures_count),
             *_reused(n_reused, answers.height),
         ),
         could_fail=lower.could_fail,
@@ -320,7 +324,7 @@ def check_regression(
         failures_count=failures_count,
         failed_datasets=tuple(_failed_datasets({"the baseline": asked_before, "this run": asked_now})),
         unlike_rules=_unlike_rules(pairs),
-        unlike=unlike,
+        unlike=(*_unlike_versions(catalog, pairs), *_unlike_judges(pairs, rules=False)),
     )
 
 
@@ -343,7 +347,7 @@ def regression_checks(warehouse: Path, run_id: str, baseline: str, benchmarks: S
     except ConfigurationError as error:
         said = f"not compared: {error}"
         return dict.fromkeys(benchmarks, Check("no_regression", passed=False, description=said, severe=False))
-    said = " ".join(f"{part}." for part in (report.verdict, *report.warnings))
+    said = " ".join(f"{part}." for part in (report.verdict, *report.further_warnings))
     inconclusive = report.result == "inconclusive"
     worse = {
         name: not inconclusive and any(test.regressed for test in report.of_benchmark(name)) for name in benchmarks

@@ -30,7 +30,7 @@ def gate_result(report: GateReport) -> Result:
         ),
         replace(TESTS, bold=[place for place, test in enumerate(tests) if test["regressed"]]).of(tests),
         *([_LIFTS.of(report.lifts)] if report.lifts else []),
-        Sentences([f"{warning}." for warning in report.warnings], "warning"),
+        Sentences([f"{warning}." for warning in report.further_warnings], "warning"),
         Sentences(_notes(report), "note"),
         Sentences([f"Result: {report.verdict}."]),
     ]

@@ -256,9 +256,8 @@ def _check_gate(lake: RandomLake) -> None:
         }
         for policy in ("legacy", "zero")
     )
-    for key, score in legacy.items():
-        if key in accuracies:
-            _near(accuracies[key], score)
+    for key in legacy.keys() & accuracies:
+        _near(accuracies[key], legacy[key])
     with open_catalog(lake.site.warehouse) as catalog:
         failures_count = lake.random.random() < 0.5
         report = check_regression(catalog, after, BASELINE, failures_count=failures_count)
