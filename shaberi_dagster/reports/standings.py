@@ -77,7 +77,11 @@ class Standing(Counts):
     @cached_property
     def by_judge(self) -> Mapping[str, float]:
         """The mean over runs and benchmarks of each judge."""
-        return {judge: fmean(_means(of_judge, lambda row: row.asked).values()) for judge, of_judge in self._judges}
+        return self.by_judge_at("score")
+
+    def by_judge_at(self, end: str) -> dict[str, float]:
+        """The same of one end of scores: `score` or `upper`."""
+        return {judge: fmean(_means(of_judge, lambda row: row.asked, end).values()) for judge, of_judge in self._judges}
 
     @property
     def mean(self) -> float:
@@ -153,7 +157,11 @@ class Ranking:
             | tie_columns(line.tie)
             | {"by_benchmark": dict(line.by_benchmark), "by_benchmark_upper": dict(line.by_benchmark_upper)}
             | {"open_benchmarks": line.open_benchmarks}
-            | {"by_judge": dict(line.by_judge), "share_undecided": line.n_undecided / max(line.n_planned, 1)}
+            | {
+                "by_judge": dict(line.by_judge),
+                "by_judge_upper": line.by_judge_at("upper"),
+                "share_undecided": line.n_undecided / max(line.n_planned, 1),
+            }
             | {name: getattr(line, name) for name in _COUNTS}
             for rank, line in zip(self.ranks, self.standings, strict=True)
         ]

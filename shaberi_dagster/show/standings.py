@@ -125,6 +125,7 @@ def _with_columns(
     def best(row: Row) -> str:
         return _BEST if row["rank"] == 1 and len(rows) > 1 else ""
 
+    what = "judge" if by == "judge" else "benchmark"
     columns = [
         number("#", "rank", form="{}", mark=best),
         text("model", cuts="middle", narrowest=_ROOM_FOR_MODELS, mark=best),
@@ -145,7 +146,7 @@ def _with_columns(
             where=known("against_best"),
         ),
         number("n", _n_common, spare=True, where=known("against_best")),
-        *(number(_title_of(name, by, is_narrow), partial(_of, by, name)) for name in names),
+        *(number(_title_of(name, by, is_narrow), partial(_of, what, name)) for name in names),
         *([] if is_narrow else [number("n/N", _share)]),
         number(
             "failed",
@@ -159,7 +160,6 @@ def _with_columns(
         number(("out of", "scale"), "n_out_of_scale", form="{}", where=known("n_out_of_scale")),
         number("runs", "n_runs", form="{}", where=lambda rows: any(row["n_runs"] > 1 for row in rows)),
     ]
-    what = "judge" if by == "judge" else "benchmark"
     first = rows[0]["model"] if rows and rows[0]["rank"] else ""
     whole_name = [f"#{rows[0]['rank']} is {first}."] if is_narrow and len(first) > _ROOM_FOR_MODELS else []
     notes = [
@@ -182,9 +182,7 @@ def _n_common(row: Row) -> str:
 
 
 def _of(by: str, name: str, row: Row) -> str:
-    if by == "judge":
-        return decimals(row["by_judge"].get(name))
-    lower, upper = (row[column].get(name) for column in ("by_benchmark", "by_benchmark_upper"))
+    lower, upper = (row[f"by_{by}{end}"].get(name) for end in ("", "_upper"))
     return both_ends(lower, upper, is_open=name in row["open_benchmarks"])
 
 
