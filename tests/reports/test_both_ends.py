@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.connections import read_frame
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.ensemble import read_stored_report
 from shaberi_dagster.reports.figures import both_ends, decimals
 from shaberi_dagster.reports.requests import ScoreSelection
@@ -19,6 +22,7 @@ from shaberi_dagster.runs.workspace import Workspace
 from tests.ensembles import ask_ensemble, ensemble_stages, question_in, scripted, starter_questions
 from tests.example_runs import own_engine, stored_run
 from tests.mock_endpoint import running_mock
+from tests.older_lakes import as_format_6
 
 _SAYS = st.sampled_from([1.0, 0.0, None])  # right, wrong, undecided
 
@@ -112,3 +116,13 @@ def test_sql_rankings_and_the_report_of_an_ensemble_say_the_same(workspace: Work
     assert line["share_undecided"] == pytest.approx(2 / n)
     assert line["open_benchmarks"] == list(ranking.asked)
     assert line["ci_questions_lower"] < line["mean"] < line["mean_upper"] <= line["ci_questions_upper"]
+
+    metrics = _metrics(workspace.lake)
+    as_format_6(workspace.lake)
+    Installation(workspace.settings, environment={}).lake.widen("runs")
+    assert _metrics(workspace.lake).equals(metrics)
+
+
+def _metrics(lake: Lake) -> pl.DataFrame:
+    rows = Lake(lake.folder).read("metrics").drop("created_at")
+    return rows.sort("strategy", "judge", "null_policy", nulls_last=True)
