@@ -118,7 +118,7 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
         f"CI: 95 %{wider} over {request.over}, of the paired sign-flip test, two-sided, as p is: it leaves out 0 "
         "where a difference is shown. Holm p: adjusted for all benchmarks."
     )
-    yield "This tests the named pair alone; a ranking adjusts for all of its pairs, so that its intervals are wider."
+    yield "This tests the named pair alone; for the best of many the ranking counts, which adjusts for all pairs."
     yield "MDE: the difference that would be seen with probability 0.8 at level 0.05."
     yield (
         "Equal within a margin: two one-sided tests show that the difference is no larger. "
