@@ -8,6 +8,7 @@ out over all pairs, and who is outside of the history is bet on.
 """
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -82,6 +83,10 @@ def replays(scores: pl.DataFrame, judge: str, seed: int, options: argparse.Names
     away = np.isin(families, sorted(families_kept_away(families, rng)))
     weights, past = question_weights(benchmarks), matrix[~away]
     error = error_of_pair(options.error, options.candidates)
+    if away.sum() < options.candidates or len(past) == 0:
+        raise ValueError(
+            f"{len(models)} models with enough scores are too few for a history and {options.candidates} others"
+        )
     known_families = [family for family, is_away in zip(families, away, strict=True) if not is_away]
     calibration = calibrate(past, known_families, benchmarks, weights, margin=_MARGIN, error=error, rng=rng)
     bets = Anytime(weights, _LARGEST, error)
@@ -146,7 +151,11 @@ def main() -> None:
     columns = ("judge", "boundary", "history", "class", "decisions", "calls %", "wrong %", "decided %", "outside %")
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")  # noqa: T201
     for judge in options.judges or sorted(scores["judge"].unique()):
-        found = [replays(scores, judge, seed, options) for seed in range(options.seeds)]
+        try:
+            found = [replays(scores, judge, seed, options) for seed in range(options.seeds)]
+        except ValueError as error:
+            print(f"{judge} is left out: {error}", file=sys.stderr)  # noqa: T201
+            continue
         boundaries = "/".join(sorted({boundary for boundary, _, _ in found}))
         n_history = round(np.mean([n for _, n, _ in found]))
         for row in _rows(judge, boundaries, n_history, [done for _, _, done in found]):

@@ -138,7 +138,8 @@ class LakeReader:
                 | {name: question["scores"].get(known[name]["run_id"]) for name in runs}
                 for question in found
             ]
-        return pl.DataFrame(rows, infer_schema_length=None)
+        numbers = dict.fromkeys((*runs, "difference", "disagreement"), pl.Float64) if rows else None
+        return pl.DataFrame(rows, schema_overrides=numbers, infer_schema_length=None)
 
     def question(
         self, benchmark: str, position: int, *, question_set: str | None = None, models: Sequence[str] = ()

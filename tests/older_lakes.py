@@ -49,7 +49,20 @@ def as_format_5(lake: Lake) -> None:
     """Make the lake what it would be if it had been written before metrics had the single scores that they are made of."""
     if lake.exists("metrics"):
         _rewrite(lake, "metrics", lake.read("metrics").drop("question_ids", "question_scores"))
-    (lake.folder / FORMAT_NAME).write_text(json.dumps({"format": 5}), encoding="utf-8")
+    _as_format(lake, 5)
+
+
+def as_format_6(lake: Lake) -> None:
+    """Make the lake what it would be if it had been written while undecided answers were excluded from means."""
+    were = lake.read("metrics").with_columns(
+        score="score_upper", n_excluded=pl.col("n_excluded") + pl.col("n_undecided")
+    )
+    _rewrite(lake, "metrics", were.drop("score_upper", "n_undecided", "undecided"))
+    _as_format(lake, 6)
+
+
+def _as_format(lake: Lake, number: int) -> None:
+    (lake.folder / FORMAT_NAME).write_text(json.dumps({"format": number}), encoding="utf-8")
     (lake.folder / "catalog.duckdb").unlink(missing_ok=True)
     lake._opened.clear()
 

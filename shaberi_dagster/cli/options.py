@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -157,14 +158,13 @@ class OptionsCommand(TyperCommand):
     """A command whose help stands in groups: the main ones on one screen, all of them with `--help-all`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse a command line; of an option with one value that is given twice the first one would be lost."""
-        options = args[: args.index("--")] if "--" in args else args
+        """Parse a command line; of an option that is given two values the first one would be lost."""
         single = [one for one in self.params if isinstance(one, TyperOption) and not (one.multiple or one.is_flag)]
         for parameter in () if ctx.resilient_parsing else single:
-            n_given = sum(arg.partition("=")[0] in parameter.opts for arg in options)
-            if n_given > 1:
+            given = [arg for arg in pairwise([*args, ""]) if arg[0].partition("=")[0] in parameter.opts]
+            if len({name if "=" in name else value for name, value in given}) > 1:
                 several = "name several as A,B" if parameter.metavar in _LISTS else "it takes one value"
-                raise typer.BadParameter(f"{parameter.opts[0]} is given {n_given} times: {several}")
+                raise typer.BadParameter(f"{parameter.opts[0]} is given {len(given)} times: {several}")
         parsed: list[str] = super().parse_args(ctx, args)
         return parsed
 

@@ -9,7 +9,6 @@ import dagster as dg
 from shaberi_dagster.defs.jobs import EVALUATE, asset_keys, evaluate, register
 from shaberi_dagster.defs.options import stage_config
 from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.runs.request_file import read_request
 from shaberi_dagster.runs.workspace import Workspace
 
@@ -41,7 +40,7 @@ def _requested(path: Path, place: Workspace, context: dg.SensorEvaluationContext
             return None
         request, options = read_request(path)
         spec = register(request, place, context.instance)
-    except (ShaberiError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one file, the others are read
         context.log.warning("%s: %s", path, error)
         return None
     keys = asset_keys(list(spec.benchmarks))

@@ -8,7 +8,7 @@ from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.former_hashes import record_former_configs
 from shaberi_dagster.runs.prompts_used import record_known_prompts
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.metrics import fill_question_scores
+from shaberi_dagster.stages.metrics import count_undecided, fill_question_scores
 from shaberi_dagster.util.lazy import lazily
 
 with lazily(__name__):  # only older lakes need them
@@ -27,7 +27,7 @@ class Installation(Workspace):
             3: lambda older: importing.regroup_imports(self.with_lake(older)),
             4: lambda older: imported.fill_scores(self.with_lake(older)),
             5: fill_question_scores,
-            6: lambda _: None,
+            6: lambda older: count_undecided(self.with_lake(older)),
         }
         for number in bring_up_to_date(lake.folder, steps):
             self.reporter.note(f"the lake in {lake.folder} now has format {number}")

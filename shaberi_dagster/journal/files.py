@@ -19,7 +19,7 @@ from shaberi_dagster.errors import PartitionBusyError, ShaberiError
 from shaberi_dagster.journal.base import Calls, Journal, Journals, Record, decoded
 from shaberi_dagster.journal.claims import AVAILABLE, FileClaims
 from shaberi_dagster.journal.locks import LOCKS_FOLDER
-from shaberi_dagster.journal.records import Call
+from shaberi_dagster.journal.records import Call, check_types
 from shaberi_dagster.util.identity import sha256_text
 
 JOURNAL_FOLDER = "_journal"
@@ -186,8 +186,9 @@ class FileJournal(Journal):
             end = offset + len(line) + 1
             try:
                 record = decoded(line)
+                check_types(record)
                 if "journal_id" in record:
-                    header = record
+                    header = {name: record[name] for name in ("journal_id", "run_id", "stage")}
                 elif record.get("status") == "ok":
                     self._offsets[Call.from_record(record).request_hash] = offset
             except (ValueError, KeyError, TypeError):
@@ -342,7 +343,7 @@ class _Followed:
     def follow(self) -> None:
         for offset, line in _lines(self.path, self.end):
             self.end = offset + len(line) + 1
-            with contextlib.suppress(ValueError, KeyError):  # not readable, or not a call
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # not readable, or not a call
                 record = decoded(line)
                 if record.get("status") == "ok":
                     self.offsets[record["request_hash"]] = offset
@@ -381,7 +382,7 @@ def _locked(path: Path) -> int:
 
 def _busy_message(path: Path) -> str:
     run = owner = "another process"
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, KeyError):
         for _, line in _lines(path):
             record = decoded(line)
             if "journal_id" in record:

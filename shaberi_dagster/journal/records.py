@@ -18,6 +18,21 @@ ErrorClass = Literal[
 ]
 
 
+_NUMBERS = frozenset({"attempts", "latency_seconds", "opened_by", "limit_before", "limit_after"})
+
+
+def check_types(record: dict[str, Any]) -> None:
+    """Refuse a record whose values cannot be those of a row.
+
+    Raises:
+        TypeError: A number is none, or a text is none.
+    """
+    for name, value in record.items():
+        kinds = (int, float) if name in _NUMBERS or name.endswith("_tokens") else (str,)
+        if value is not None and not (isinstance(value, kinds) and not isinstance(value, bool)):
+            raise TypeError(f"{name} is {value!r}")
+
+
 @dataclass(frozen=True)
 class Usage:
     """Tokens as the provider reported them; None is unknown, never an estimate."""

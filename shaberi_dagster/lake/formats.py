@@ -17,8 +17,8 @@ FORMAT = 7
 the endpoint, the table `judge_configs`, endpoints with earlier addresses in specs. 4: an imported run is of one tree
 (`runs.source`), and `runs.superseded_by`. 5: `runs.not_sent`, and in scores what tells pieces of evidence apart
 (`call_hash`, `judged_at`) and whether they are outside of their scale. 6: in metrics the single scores that
-they are made of (`question_ids`, `question_scores`). 7: `runs.reused_replies`, and who answered a call
-(`calls.reply_model`)."""
+they are made of (`question_ids`, `question_scores`). 7: `runs.reused_replies`, who answered a call
+(`calls.reply_model`), and in metrics both ends of scores by rules (`score_upper`, `n_undecided`)."""
 FORMAT_NAME = "_format.json"
 _FIRST = 1
 

@@ -91,6 +91,7 @@ def _polars_types() -> "Mapping[str, pl.DataType]":
         "timestamp with time zone": pl.Datetime("us", "UTC"),
         "varchar[]": pl.List(text),
         "bigint[]": pl.List(integer),
+        "boolean[]": pl.List(pl.Boolean()),
         "double[]": pl.List(number),
         _DELTAS: pl.List(pl.Struct({"pass": text, "version": text, "delta": number, "reason": text})),
     }
@@ -98,7 +99,9 @@ def _polars_types() -> "Mapping[str, pl.DataType]":
 
 _text, _integer, _number = (partial(LakeColumn, sql_type) for sql_type in ("varchar", "bigint", "double"))
 _flag, _time = partial(LakeColumn, "boolean"), partial(LakeColumn, "timestamp with time zone")
-_texts, _integers, _numbers = (partial(LakeColumn, sql_type) for sql_type in ("varchar[]", "bigint[]", "double[]"))
+_texts, _integers, _numbers, _flags = (
+    partial(LakeColumn, sql_type) for sql_type in ("varchar[]", "bigint[]", "double[]", "boolean[]")
+)
 
 
 _STATUS = "ok, error, excluded or skipped"
@@ -446,8 +449,11 @@ METRICS = LakeTable(
         _number("scale_minimum", "Lowest score of the judge's scale", "the benchmark's scale", "benchmark"),
         _JUDGE_PROMPT_HASH,
         _PIPELINE_HASH,
+        _number("score_upper", "Mean without what a rule could not decide", "reported scale", "scores"),
+        _integer("n_undecided", "Samples that a rule could not decide; wrong in score", "samples", "scores"),
         _texts("question_ids", "The question of each sample that has a row; null before format 6", source="scores"),
         _numbers("question_scores", "The score of each as the policy counts it", "reported scale", "scores"),
+        _flags("undecided", "Whether a rule could not decide it; null where it could all", source="scores"),
     ),
     partition_by=("benchmark",),
 )

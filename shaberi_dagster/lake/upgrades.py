@@ -17,7 +17,7 @@ _WIDENED = {
     3: ("runs", "legacy_files", "legacy_repeats"),
     4: ("runs", "scores"),
     5: ("metrics",),
-    6: ("calls", "runs"),
+    6: ("calls", "metrics", "runs"),
 }
 """The tables that are new, or have new columns, in the format after each older one."""
 

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, served_name
 from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
+from shaberi_dagster.plugins.discovery import load_yaml
 from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import message_of
 
@@ -132,10 +133,10 @@ class PriceList:
             return cls(of_endpoints=of_endpoints)
         try:
             content = path.read_bytes()
-            entries = yaml.safe_load(content)
+            entries = load_yaml(content)
         except OSError as error:
             raise ConfigurationError(f"price file {path} cannot be read: {error.strerror}") from error
-        except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that is none, or no text
+        except yaml.YAMLError as error:
             raise ConfigurationError(f"price file {path} is not valid YAML: {error}") from error
         if not isinstance(entries, list):
             raise ConfigurationError(f"price file {path} must be a list of entries (- model: …)")

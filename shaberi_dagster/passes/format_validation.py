@@ -19,6 +19,7 @@ from pydantic import Field, RootModel, StringConstraints, ValidationError, model
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.passes.base import Answer, Finding, Pass, PassConfig
 from shaberi_dagster.passes.unfinished import HEADING, breaks_off
+from shaberi_dagster.plugins.discovery import load_yaml
 from shaberi_dagster.util.identity import sha256_json
 from shaberi_dagster.util.models import Frozen
 
@@ -270,10 +271,10 @@ def read_rules(path: Path) -> Rules:
         ConfigurationError: It cannot be read, or one of its rules is none.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        content = load_yaml(path.read_bytes()) or {}
     except OSError as error:
         raise ConfigurationError(f"format rules {path}: {error.strerror or error}") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
         raise ConfigurationError(f"format rules {path}: is not YAML: {' '.join(str(error).split())}") from error
     try:
         return Rules.model_validate(content)

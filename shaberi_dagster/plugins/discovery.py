@@ -38,6 +38,9 @@ _RESERVED = frozenset({"all", "overall", "baseline", "single"})
 """Words that stand for something else where names are given."""
 
 
+_MOST_DEPTH, _MOST_NODES = 100, 1_000_000
+
+
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """YAML in which no name is there twice: of two only one would count."""
 
@@ -50,14 +53,53 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
             raise yaml.constructor.ConstructorError(None, None, f"{twice.value} is there twice", twice.start_mark)
         return super().construct_mapping(node, deep)
 
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        """Make the value of a node; what Python refuses, such as the 31st of June, is an error at its place."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, ArithmeticError, TypeError) as error:
+            raise yaml.constructor.ConstructorError(None, None, str(error), node.start_mark) from None
 
-def load_yaml(text: str) -> Any:
-    """Read plain data of YAML.
+
+def load_yaml(text: str | bytes) -> Any:
+    """Read plain data of YAML: the one reader of all files of users.
 
     Raises:
-        yaml.YAMLError: It is none, or has a name twice.
+        yaml.YAMLError: It is none, has a name twice, is nested too deep, or contains itself.
     """
-    return yaml.load(text, Loader=_Loader)  # noqa: S506  (a safe loader)
+    try:
+        _check_size(text)
+        return yaml.load(text, Loader=_Loader)  # noqa: S506  (a safe loader)
+    except (ValueError, RecursionError) as error:  # of texts that are no text
+        raise yaml.YAMLError(str(error)) from None
+
+
+def _check_size(text: str | bytes) -> None:
+    """Refuse nesting that the reader would die of, and aliases that make a small file very large."""
+    sizes: dict[str | None, int] = {}
+    open_nodes: list[tuple[str | None, int]] = [(None, 0)]
+    for event in yaml.parse(text, Loader=_Loader):
+        anchor = getattr(event, "anchor", None)
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_nodes.append((anchor, 1))
+            size, anchor = 0, None
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = open_nodes.pop()
+        elif isinstance(event, yaml.AliasEvent):
+            size = sizes.get(event.anchor, _MOST_NODES)  # of one that is still open: it contains itself
+            anchor = None
+        else:
+            size = 1
+        if anchor:
+            sizes[anchor] = size
+        open_nodes[-1] = (open_nodes[-1][0], open_nodes[-1][1] + size)
+        if len(open_nodes) > _MOST_DEPTH or open_nodes[-1][1] > _MOST_NODES:
+            raise yaml.constructor.ConstructorError(
+                None,
+                None,
+                "nested too deep, too large, or containing itself",
+                event.start_mark,  # type: ignore[arg-type]
+            )
 
 
 class PluginError(ConfigurationError):

@@ -1,5 +1,6 @@
 """Two models or runs over the questions that both were asked, judge by judge."""
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -13,9 +14,10 @@ from shaberi_dagster.benchmarks.registry import BENCHMARKS, RULE, parse_benchmar
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.audited import rule_sentences
+from shaberi_dagster.reports.figures import counted, signed
 from shaberi_dagster.reports.linked import UsedLink, find_links
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, reported_scales
+from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, reported_scales, scale_rows
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import BASELINE, OVER, POLICIES, ComparisonRequest, check_choice
 from shaberi_dagster.reports.reuse import reuse_remarks
@@ -31,14 +33,16 @@ from shaberi_dagster.reports.score_settings import (
 )
 from shaberi_dagster.reports.single_scores import FEWEST_CATEGORIES
 from shaberi_dagster.reports.ties import still_shown, unequal_missing
+from shaberi_dagster.reports.undecided import cannot_tell
 from shaberi_dagster.statistics.comparison import OVERALL, Difference
 from shaberi_dagster.statistics.comparison import compare as compare_scores
-from shaberi_dagster.statistics.intervals import clustered_mean_interval
+from shaberi_dagster.statistics.intervals import clustered_mean_interval, within
 from shaberi_dagster.util.identity import FURTHER_ANSWERS, NUMBERED
 from shaberi_dagster.util.names import check_known, did_you_mean
 
 _MOST_MISSING = 0.1
 _STATISTICS = tuple(field.name for field in fields(Difference) if field.name not in {"benchmark", "interval"})
+_COUNTS = {"out_of_scale": "out_of_scale", "n_undecided": "undecided", "n_samples": "samples"}
 _MARGIN = 0.02  # of the highest score: 0.2 of ten, 2 points of accuracy
 
 
@@ -70,8 +74,9 @@ class Section:
             B was asked (only_a, only_b), common ones without_score of a side, scores out_of_scale on compared ones
             (they count as they are), judge_questions (on how many of these each judge scored both), n_asked of both,
             n_categories, over_categories (how many times as wide the interval is when categories are sampled, too;
-            None below ten), own_mean of each side over all that it has, as a leaderboard shows it, and why_withheld:
-            why the missing scores allow no verdict, or nothing.
+            None below ten), own_mean of each side over all that it has, as a leaderboard shows it, mean_upper of each
+            side over what rules decided on both (or None), n_undecided of its n_samples, and why_withheld: why missing
+            or undecided scores allow no verdict, or nothing.
     """
 
     judges: tuple[str, ...]
@@ -163,11 +168,11 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
     if request.judges:
         check_known("judge", request.judges, known_names(catalog, "judge"), where="--judge")
     scales = reported_scales(benchmarks_in(catalog))
-    scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks, scales=scales)
+    scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks)
     sections = _sections(scores, request, scales)
     links: list[UsedLink] = []
     if not sections and (links := find_links(catalog, {"A": a.run_ids, "B": b.run_ids}, request.judges)):
-        scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks, scales=scales, links=links)
+        scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks, links=links)
         sections = tuple(_across(links, section) for section in _sections(scores, request, scales) if section.is_of_one)
     if not sections:
         check_passes(request.pipeline)
@@ -253,7 +258,6 @@ def _paired_scores(
     request: ComparisonRequest,
     *,
     benchmarks: Sequence[str] | None,
-    scales: Scales,
     links: Sequence[UsedLink] = (),
 ) -> pl.DataFrame:
     """Read a row for each judge (null: the mean over judges), question set and question that one of them has."""
@@ -263,7 +267,7 @@ def _paired_scores(
         first=list(a.run_ids),
         run_ids=[*a.run_ids, *b.run_ids],
         order=[*BENCHMARKS],
-        scales=[{"benchmark": name, "minimum": low, "maximum": high} for name, (low, high) in scales.items()],
+        scales=scale_rows(catalog),
         judges=[*request.judges, *(link.judge for link in links)] if request.judges else None,
         linked_judges=[link.linked_judge for link in links] or [""],
         judged_as=[link.judge for link in links] or [""],
@@ -274,8 +278,8 @@ def _paired_scores(
     )
     names = ("judge", "benchmark", "benchmark_name", "question_id", "category")
     schema: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
-    schema |= dict.fromkeys(("score_a", "score_b"), pl.Float64())
-    counts = ("samples", "missing", "out_of_scale")
+    schema |= dict.fromkeys(("score_a", "score_b", "decided_a", "decided_b"), pl.Float64())
+    counts = ("samples", "missing", "undecided", "out_of_scale")
     schema |= dict.fromkeys((f"{name}_{side}" for name in counts for side in "ab"), pl.Int64())
     return pl.DataFrame(rows, schema=schema | {"judges": pl.List(pl.String())})
 
@@ -294,6 +298,37 @@ def _sections(scores: pl.DataFrame, request: ComparisonRequest, scales: Scales) 
 
 
 def _rows(scores: pl.DataFrame, of_judges: pl.DataFrame, request: ComparisonRequest, scales: Scales) -> tuple[Row, ...]:
+    """Compare benchmark by benchmark, at both ends of scores; a verdict that does not hold at both is withheld."""
+    lower = _rows_at_one_end(scores, of_judges, request, scales)
+    if not of_judges.select(pl.sum("undecided_a", "undecided_b")).sum_horizontal().item():
+        return tuple({**row, "mean_upper_a": row["mean_a"], "mean_upper_b": row["mean_b"]} for row in lower)
+    decided = _rows_at_one_end(_decided(scores), _decided(of_judges), request, scales)
+    upper = {row["question_set"]: row for row in decided}
+    return tuple(_at_both_ends(row, upper.get(row["question_set"])) for row in lower)
+
+
+def _decided(scores: pl.DataFrame) -> pl.DataFrame:
+    """Return the scores without what a rule could not decide: such a question leaves both sides."""
+    is_undecided = (pl.col(f"score_{side}").is_not_null() & pl.col(f"decided_{side}").is_null() for side in "ab")
+    return scores.filter(~pl.any_horizontal(is_undecided)).with_columns(score_a="decided_a", score_b="decided_b")
+
+
+def _at_both_ends(lower: Row, upper: Row | None) -> Row:
+    row = {**lower, **{f"mean_upper_{side}": upper[f"mean_{side}"] if upper else None for side in "ab"}}
+    if upper and (upper["verdict"], upper["equal"]) == (lower["verdict"], lower["equal"]):
+        return row
+    n_undecided, n_samples = (lower[f"{name}_a"] + lower[f"{name}_b"] for name in ("n_undecided", "n_samples"))
+    if lower["verdict"] == "withheld" or not n_undecided:
+        return row
+    why = cannot_tell(n_undecided, n_samples)
+    if upper:
+        why += f"; without them A - B is {signed(upper['difference'])} over {counted(upper['n'], 'question')}"
+    return _withheld(row) | {"why_withheld": why}
+
+
+def _rows_at_one_end(
+    scores: pl.DataFrame, of_judges: pl.DataFrame, request: ComparisonRequest, scales: Scales
+) -> tuple[Row, ...]:
     """Compare benchmark by benchmark.
 
     Args:
@@ -326,9 +361,10 @@ def _rows(scores: pl.DataFrame, of_judges: pl.DataFrame, request: ComparisonRequ
         for name, part in parts.items()
         if name in {row.benchmark for row in comparison.benchmarks}
     }
-    rows = [_row(difference, facts[difference.benchmark]) for difference in comparison.benchmarks]
+    widths = {name: _width(scales.get(part["benchmark_name"][0])) for name, part in parts.items()}
+    rows = [_row(one, facts[one.benchmark], widths[one.benchmark]) for one in comparison.benchmarks]
     if comparison.overall:
-        rows.append(_row(comparison.overall, _summed(list(facts.values()))))
+        rows.append(_row(comparison.overall, _summed(list(facts.values())), fmean(widths[name] for name in facts)))
     if request.null_policy == "legacy":
         both = of_judges.filter(asked_both, pl.col("benchmark").is_in(list(facts)))
         rows = [_with_missing(row, both) for row in rows]
@@ -342,9 +378,15 @@ def _across(links: Sequence[UsedLink], section: Section) -> Section:
     return replace(section, rows=link.applied(section.rows)) if link else section
 
 
-def _row(difference: Difference, facts: Row) -> Row:
+def _width(scale: tuple[float, float] | None) -> float:
+    return scale[1] - scale[0] if scale else math.inf
+
+
+def _row(difference: Difference, facts: Row, width: float) -> Row:
     statistics = {name: getattr(difference, name) for name in _STATISTICS}
-    ends = difference.interval
+    least = statistics["minimum_detectable_effect"]
+    statistics["minimum_detectable_effect"] = least if least is None or least <= width else None
+    ends = difference.interval and within(difference.interval, width)
     interval = {"lower": ends and ends.lower, "upper": ends and ends.upper}
     return {"question_set": difference.benchmark} | statistics | interval | dict(facts) | {"why_withheld": ""}
 
@@ -407,8 +449,9 @@ def _facts(part: pl.DataFrame, asked_both: pl.Expr) -> dict[str, Any]:
     named = common["category"].drop_nulls()
     return {
         **counts,
-        "out_of_scale_a": int(common["out_of_scale_a"].sum()),
-        "out_of_scale_b": int(common["out_of_scale_b"].sum()),
+        **{
+            f"{name}_{side}": int(common[f"{column}_{side}"].sum()) for name, column in _COUNTS.items() for side in "ab"
+        },
         "judge_questions": dict(judges.iter_rows()),
         "n_asked": part.filter(asked_both).height,
         "n_categories": named.n_unique(),

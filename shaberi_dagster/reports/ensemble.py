@@ -1,7 +1,8 @@
 """The report of several samples: does a consensus of them beat one answer, per benchmark and over all of them?
 
-The numbers come from the SQL views `ensemble_*`; intervals and tests are added here. Where rules grade, a failure or an
-abstention counts as wrong, and the figure over scored answers stands beside it. Differences are over answers of both.
+The numbers come from the SQL views `ensemble_*`; intervals and tests are added here. Failed calls are left out, as the
+null policy legacy does. What a rule could not decide is wrong in the accuracy, and left out of its upper end.
+Differences are over answers of both, and a verdict holds at both ends.
 
 A `QuickReport` is the JSON document of `quick-eval` as it is written and read (docs/schemas/quick-eval.schema.json):
 the types of its fields say what a document of unknown origin may hold. Fields with a default are newer than others.
@@ -14,6 +15,7 @@ from statistics import fmean, stdev
 from typing import Annotated, Any, Final, Literal
 
 import duckdb
+import numpy as np
 import polars as pl
 from pydantic import AfterValidator, BaseModel, Field
 
@@ -21,10 +23,12 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.connections import read_frame
 from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.audited import rule_sentences
+from shaberi_dagster.reports.figures import are_apart
 from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
 from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.scores import grouped
+from shaberi_dagster.reports.scores import grouped, mean_of
 from shaberi_dagster.reports.ties import unequal_missing
+from shaberi_dagster.reports.undecided import cannot_tell
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.intervals import (
     Estimate,
@@ -46,7 +50,9 @@ from shaberi_dagster.statistics.significance import (
 SAMPLES = "samples"
 """The name of the shared samples among strategies."""
 FORMAT: Final = "shaberi-quick-eval/1"
-POLICY = "A failure or an abstention counts as wrong in accuracy; accuracy_scored leaves both out."
+POLICY = (
+    "What a rule could not decide is wrong in accuracy; accuracy_scored leaves it out. Failed calls are in neither."
+)
 CONFIDENCE = 0.95
 _LARGEST_SCORE = 1e6
 
@@ -75,13 +81,14 @@ class StrategyResult:
         n_planned: Answers planned: one per question, of `samples` one per question and sample.
         n_scored: Answers found right or wrong.
         n_failed: Answers without a verdict, since a call failed.
-        n_excluded: Answers in which nothing could be read, or that are empty.
+        n_undecided: Answers that the rule could not decide, empty ones included.
+        n_excluded: 0; in older documents what n_undecided is.
         n_unreadable: Of n_failed those whose grading model wrote something in which no verdict could be read.
         n_correct: Right answers.
-        accuracy: n_correct / n_planned.
+        accuracy: n_correct / (n_scored + n_undecided); None without any.
         interval: Its 95 % interval: Wilson's; of `samples`, of which those of one question belong together, of the
-            same form with a standard error over questions.
-        accuracy_scored: n_correct / n_scored.
+            same form with a standard error over questions. Where the upper end is shown as well it is of both.
+        accuracy_scored: n_correct / n_scored, the upper end.
         n_against_single: Questions to which both it and `single` have an answer; delta and what follows are over them.
         delta: Accuracy less that of `single`.
         delta_interval: Its 95 % interval, paired by question; None for `single` and `samples`.
@@ -100,10 +107,11 @@ class StrategyResult:
     n_planned: Annotated[Count, Field(ge=1)]
     n_scored: Count
     n_failed: Count
+    n_undecided: Count = 0
     n_excluded: Count
     n_unreadable: Count = 0
     n_correct: Count
-    accuracy: Share
+    accuracy: Share | None
     interval: Ends | None
     accuracy_scored: Share | None
     n_against_single: Count = 0
@@ -141,7 +149,10 @@ class Against:
         adjusted_p_value: By Holm's method for all strategies that are compared with this reference.
         n_more: About how many more such questions show a difference of this size 8 times of 10, at the level that the
             number of strategies leaves; 0 where it is shown, None where it is none, or takes more than a million.
-        why_withheld: Why there is no verdict: one side lacks more answers; empty where there is one.
+        why_withheld: Why there is no verdict: one side lacks more answers, or undecided ones would change it; empty
+            where there is one.
+        n_decided: Questions of which both have an answer that is decided.
+        difference_decided: The difference over these; None without any.
     """
 
     strategy: str
@@ -155,6 +166,8 @@ class Against:
     adjusted_p_value: Share | None
     n_more: Count | None
     why_withheld: str = ""
+    n_decided: Count = 0
+    difference_decided: Score | None = None
 
 
 @dataclass(frozen=True)
@@ -163,17 +176,19 @@ class MeanResult:
 
     Attributes:
         strategy: Its name.
-        accuracy: Unweighted mean of the benchmarks' accuracies.
+        accuracy: Unweighted mean of the benchmarks' accuracies; None where one is not known.
+        accuracy_scored: The same of their upper ends.
         interval: Its 95 % interval (t); None where a benchmark has fewer than two questions, or nothing differs.
         delta: Mean of the benchmarks' deltas.
         delta_interval: Its 95 % interval, paired by question.
     """
 
     strategy: str
-    accuracy: Share
+    accuracy: Share | None
     interval: Ends | None
     delta: Difference | None
     delta_interval: Ends | None
+    accuracy_scored: Share | None = None
 
 
 @dataclass(frozen=True)
@@ -335,13 +350,15 @@ class StrategyScore:
         question_set: The version of its questions.
         judge: The LLM, or the rule with its grading model if there is one.
         strategy: Its name; `single` is the answer without a consensus, `samples` are all shared samples.
-        score: Accuracy over planned answers where a rule grades, else the mean of the scored answers on the reported
-            scale; None without any.
-        interval: Its 95 % interval over questions; None for fewer than two.
+        score: Accuracy where a rule grades, in which what it could not decide is wrong, else the mean of the scored
+            answers on the reported scale; None without any.
+        score_upper: The same without what a rule could not decide.
+        interval: Its 95 % interval over questions, of both ends where both are shown; None for fewer than two.
         n_planned: Answers planned; of `samples` one per question and shared sample.
         n_scored: Answers with a score.
         n_failed: Answers without one, since a call failed.
-        n_excluded: Answers that are empty, or in which a rule could read nothing.
+        n_undecided: Answers that a rule could not decide.
+        n_excluded: Answers that are empty.
         against: The paired difference from the mean of the shared samples; None for `single` and `samples`.
         calls: Calls of the strategy itself, without those of its samples; reused ones are counted. None is unknown.
         cost_usd: Cost of these calls, as far as it is known.
@@ -356,10 +373,12 @@ class StrategyScore:
     judge: str
     strategy: str
     score: Score | None
+    score_upper: Score | None = None
     interval: Ends | None = None
     n_planned: Count
     n_scored: Count
     n_failed: Count
+    n_undecided: Count = 0
     n_excluded: Count
     against: Against | None = None
     calls: Count | None = None
@@ -437,12 +456,16 @@ class QuickReport:
 
 
 Rows = Sequence[Row]
+_BothEnds = tuple[Interval | None, Interval | None]
 
 _VIEWS = ("results", "questions", "oracle", "agreement", "complementarity")
-_COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_unreadable", "n_correct", "n_against_single")
+_COUNTS = (
+    *("n_planned", "n_scored", "n_failed", "n_undecided", "n_excluded", "n_unreadable"),
+    *("n_correct", "n_against_single"),
+)
 _OF_STRATEGY = (
-    *("run_id", "model", "run_tag", "benchmark", "question_set", "judge", "strategy", "score"),
-    *("n_planned", "n_scored", "n_failed", "n_excluded", "cost_usd"),
+    *("run_id", "model", "run_tag", "benchmark", "question_set", "judge", "strategy", "score", "score_upper"),
+    *("n_planned", "n_scored", "n_failed", "n_undecided", "n_excluded", "cost_usd"),
 )
 _USED = ("prompt_tokens", "completion_tokens", "cost_usd", "seconds")
 
@@ -491,7 +514,7 @@ def read_report(
             )
         )
     pooled = Findings(**_findings(views, answers, shown))
-    means = tuple(_mean(result.strategy, reports, views["questions"]) for result in pooled.results)
+    means = tuple(_mean(result.strategy, reports, answers) for result in pooled.results)
     judged = tuple(
         score
         for score in read_strategy_scores(catalog, [spec.run_id])
@@ -563,16 +586,11 @@ def read_strategy_scores(catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[s
         against = {pair.strategy: pair for pair in _against(given, (), scale) if pair.reference == SAMPLES}
         for row in of_judge:
             name = row["strategy"]
-            scored = given.filter(
-                pl.col("strategy").is_null() if name == SAMPLES else pl.col("strategy") == name
-            ).drop_nulls("score")
-            estimate = clustered_mean_interval(scored["score"].to_list(), scored["question_id"].to_list(), scale)
-            interval = estimate.interval if estimate else None
-            if row["n_correct"] is not None and name != SAMPLES:
-                interval = wilson_interval(row["n_correct"], row["n_planned"])
+            of_rule = row["n_correct"] is not None and name != SAMPLES
+            ends = _wilson(row) if of_rule else _estimates(_of_strategy(given, name), scale)
             found.append(
                 StrategyScore(
-                    interval=interval,
+                    interval=_spanned(ends, row["score"], row["score_upper"]),
                     against=against.get(name),
                     calls=row["calls"] or 0,
                     calls_without_cost=row["calls_without_cost"] or 0,
@@ -592,10 +610,11 @@ def _answers(catalog: duckdb.DuckDBPyConnection, **chosen: Any) -> pl.DataFrame:
 
     Returns:
         Columns run_id, benchmark, judge, question_id, strategy (null: a sample), model (of a sample), answered (no call
-        failed), score (where rules grade 1 for a right answer, else 0).
+        failed), undecided (by a rule), score (where rules grade 1 for a right answer, else 0).
     """
     names = ("run_id", "benchmark", "judge", "question_id", "strategy", "model")
-    schema = {**dict.fromkeys(names, pl.String()), "answered": pl.Boolean(), "score": pl.Float64()}
+    schema: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
+    schema |= dict.fromkeys(("answered", "undecided"), pl.Boolean()) | {"score": pl.Float64()}
     return pl.DataFrame(fetch(catalog, "ensemble_answers", **chosen), schema)
 
 
@@ -616,7 +635,7 @@ def _findings(views: Mapping[str, Rows], answers: pl.DataFrame, strategies: Sequ
         row for row in views["complementarity"] if row["kind"] == "member" or {row["a"], row["b"]} <= set(strategies)
     ]
     return {
-        "results": tuple(_result(rows, views["questions"]) for rows in results.values() if rows),
+        "results": tuple(_result(rows, answers) for rows in results.values() if rows),
         "against": _against(answers, members),
         "members": members,
         "oracle": _oracle(views["oracle"]) if views["oracle"] else None,
@@ -635,20 +654,22 @@ def _sums(rows: Rows, *names: str) -> dict[str, Any]:
     return {name: sum(row[name] or 0 for row in rows) for name in names}
 
 
-def _result(rows: Rows, questions: Rows) -> StrategyResult:
+def _result(rows: Rows, answers: pl.DataFrame) -> StrategyResult:
     """Sum what a strategy got right, benchmark by benchmark."""
     strategy, sums = rows[0]["strategy"], _sums(rows, *_COUNTS, "n_gained", "n_lost", "calls", "calls_without_cost")
     used = {name: None if all(row[name] is None for row in rows) else _sums(rows, name)[name] for name in _USED}
-    n, correct, n_compared = sums["n_planned"], sums["n_correct"], sums["n_against_single"]
+    accuracy, upper = (_share(sums["n_correct"], n) for n in (sums["n_scored"] + sums["n_undecided"], sums["n_scored"]))
+    ends = _estimates(_of_strategy(answers, SAMPLES)) if strategy == SAMPLES else _wilson(sums)
+    n_compared = sums["n_against_single"]
     gained, lost = sums.pop("n_gained"), sums.pop("n_lost")
     compared = strategy not in {SINGLE, SAMPLES} and all(row["n_gained"] is not None for row in rows)
     deltas = [(row["n_against_single"], row["delta"]) for row in rows if row["delta"] is not None]
     return StrategyResult(
         strategy=strategy,
         **sums | used,
-        accuracy=correct / n,
-        interval=_samples_interval(questions) if strategy == SAMPLES else wilson_interval(correct, n),
-        accuracy_scored=correct / sums["n_scored"] if sums["n_scored"] else None,
+        accuracy=accuracy,
+        interval=_spanned(ends, accuracy, upper),
+        accuracy_scored=upper,
         delta=sum(delta * (weight / n_compared) for weight, delta in deltas) if deltas else None,
         delta_interval=paired_proportions_interval(gained, lost, n_compared) if compared else None,
         n_gained=gained if compared else None,
@@ -657,11 +678,39 @@ def _result(rows: Rows, questions: Rows) -> StrategyResult:
     )
 
 
-def _samples_interval(questions: Rows) -> Interval | None:
-    values = [float(k < row["n_correct"]) for row in questions for k in range(row["n_samples"])]
-    clusters = [question for question, row in enumerate(questions) for _ in range(row["n_samples"])]
-    estimate = clustered_mean_interval(values, clusters, bounds=(0, 1))
-    return estimate.interval if estimate else None
+def _share(part: int, n: int) -> float | None:
+    return part / n if n else None
+
+
+def _of_strategy(answers: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return the answers of a strategy, or all samples, to which no call failed."""
+    is_own = pl.col("strategy").is_null() if name == SAMPLES else pl.col("strategy") == name
+    return answers.filter(is_own, pl.col("answered"))
+
+
+def _wilson(counts: Row) -> _BothEnds:
+    """Return the intervals of both ends of an accuracy."""
+    correct, n_scored = counts["n_correct"], counts["n_scored"]
+    return wilson_interval(correct, n_scored + counts["n_undecided"]), wilson_interval(correct, n_scored)
+
+
+def _estimates(answers: pl.DataFrame, scale: tuple[float, float] = (0, 1)) -> _BothEnds:
+    """Return the intervals of both ends of a mean, in which answers to one question belong together."""
+    lower, upper = (
+        clustered_mean_interval(
+            part["score"].to_list(), list(part.select("benchmark", "question_id").iter_rows()), scale
+        )
+        for part in (answers, answers.filter(~pl.col("undecided")))
+    )
+    return lower.interval if lower else None, upper.interval if upper else None
+
+
+def _spanned(ends: _BothEnds, score: float | None, score_upper: float | None) -> Interval | None:
+    """Return the interval of the lower end; of both ends where both are shown."""
+    lower, upper = ends
+    if lower and upper and are_apart(score, score_upper):
+        return Interval(lower.lower, max(lower.upper, upper.upper))
+    return lower
 
 
 def _oracle(rows: Rows) -> Oracle:
@@ -684,20 +733,23 @@ def _members(answers: pl.DataFrame) -> tuple[Row, ...]:
         return ()
     parts = samples.partition_by("model", as_dict=True).items()
     members = [_member(str(model), of_model) for (model,), of_model in parts]
-    return tuple(sorted(members, key=lambda member: (-member["accuracy"], member["model"])))
+    return tuple(sorted(members, key=lambda member: (-(member["accuracy"] or 0), member["model"])))
 
 
 def _member(model: str, samples: pl.DataFrame) -> Row:
-    questions = list(samples.select("benchmark", "question_id").iter_rows())
-    estimate = clustered_mean_interval(samples["score"].to_list(), questions, bounds=(0, 1))
-    n, correct = samples.height, samples.filter(score=1).height
+    answered = samples.filter("answered")
+    n, n_undecided = answered.height, int(answered["undecided"].sum())
+    correct = answered.filter(score=1).height
+    accuracy, upper = _share(correct, n), _share(correct, n - n_undecided)
     return {
         "model": model,
-        "n_planned": n,
-        "n_failed": samples.filter(~pl.col("answered")).height,
+        "n_planned": samples.height,
+        "n_failed": samples.height - n,
+        "n_undecided": n_undecided,
         "n_correct": correct,
-        "accuracy": correct / n,
-        "interval": estimate.interval if estimate else None,
+        "accuracy": accuracy,
+        "accuracy_scored": upper,
+        "interval": _spanned(_estimates(answered), accuracy, upper),
     }
 
 
@@ -718,9 +770,17 @@ def _against(answers: pl.DataFrame, members: Rows, scale: tuple[float, float] = 
 
 
 def _shares(answers: pl.DataFrame) -> pl.DataFrame:
-    """Average each question over its answers (the share of right ones); null where all calls failed."""
-    mean = pl.col("score").filter(pl.col("answered")).mean()
-    return answers.group_by("benchmark", "question_id").agg(mean.alias("share"))
+    """Average each question over its answers (the share of right ones): `share`, null where all calls failed.
+
+    `decided` is that of the answers that the rule could decide, of `n`, of which `n_undecided` are not.
+    """
+    answered, undecided = pl.col("answered"), pl.col("undecided")
+    return answers.group_by("benchmark", "question_id").agg(
+        share=pl.col("score").filter(answered).mean(),
+        decided=pl.col("score").filter(answered & ~undecided).mean(),
+        n_undecided=(answered & undecided).sum(),
+        n=answered.sum(),
+    )
 
 
 def _against_reference(
@@ -730,11 +790,8 @@ def _against_reference(
         name: of_strategy.join(shares, on=["benchmark", "question_id"], how="full", suffix="_reference")
         for name, of_strategy in strategies.items()
     }
-    differences = {
-        name: (rows["share"] - rows["share_reference"]).drop_nulls().sort().to_list() for name, rows in both.items()
-    }
-    p = {name: sign_flip_test(values).p_value for name, values in differences.items() if values}
-    adjusted = dict(zip(p, holm(list(p.values())), strict=True))
+    differences, p, adjusted = _tests(both, "share")
+    decided, _, adjusted_decided = _tests(both, "decided")
     for name, rows in both.items():
         values = differences[name]
         lacks, only = (
@@ -748,6 +805,16 @@ def _against_reference(
             sides=("its", "the other side's"),
             noun="answers",
         )
+        shown, shown_decided = (
+            _sign(values, tests.get(name)) for values, tests in ((values, adjusted), (decided[name], adjusted_decided))
+        )
+        if not why and shown != shown_decided:
+            why = cannot_tell(
+                *(
+                    rows.select(pl.sum(column, f"{column}_reference")).sum_horizontal()[0]
+                    for column in ("n_undecided", "n")
+                )
+            )
         yield Against(
             strategy=name,
             reference=reference,
@@ -760,7 +827,29 @@ def _against_reference(
             adjusted_p_value=adjusted.get(name),
             n_more=None if why else _more_questions(values, adjusted.get(name, 1.0), ALPHA / len(strategies)),
             why_withheld=why,
+            n_decided=len(decided[name]),
+            difference_decided=fmean(decided[name]) if decided[name] else None,
         )
+
+
+def _tests(
+    both: Mapping[str, pl.DataFrame], share: str
+) -> tuple[dict[str, list[float]], dict[str, float], dict[str, float]]:
+    """Test the differences of strategies from a reference.
+
+    Returns:
+        By strategy the differences, p, and p adjusted for all of them.
+    """
+    differences = {
+        name: (rows[share] - rows[f"{share}_reference"]).drop_nulls().sort().to_list() for name, rows in both.items()
+    }
+    p = {name: sign_flip_test(values).p_value for name, values in differences.items() if values}
+    return differences, p, dict(zip(p, holm(list(p.values())), strict=True))
+
+
+def _sign(differences: Sequence[float], p_value: float | None) -> int:
+    """Return whether a difference is shown: 1 or -1, or 0 where none is."""
+    return int(np.sign(fmean(differences))) if p_value is not None and p_value <= ALPHA else 0
 
 
 def _interval(differences: Sequence[float], width: float) -> Interval | None:
@@ -779,22 +868,33 @@ def _more_questions(differences: Sequence[float], p_value: float, level: float) 
     return None if needed is None else max(needed - len(differences), 1)
 
 
-def _mean(strategy: str, reports: Sequence[BenchmarkReport], questions: Rows) -> MeanResult:
+def _mean(strategy: str, reports: Sequence[BenchmarkReport], answers: pl.DataFrame) -> MeanResult:
     """Average a strategy over benchmarks."""
-    found = [(report, result) for report in reports if (result := report.result(strategy))]
-    if strategy == SAMPLES:
-        shares = grouped(questions, itemgetter("benchmark"))
-        values = [[row["n_correct"] / row["n_samples"] for row in rows] for _, rows in shares]
-    else:
-        values = [_zeros_and_ones(result.n_correct, result.n_planned) for _, result in found]
-    accuracies = [mean_interval(of_benchmark, (0, 1)) for of_benchmark in values]
-    known = [result.delta for _, result in found if result.delta is not None]
+    found = [result for report in reports if (result := report.result(strategy))]
+    given = (
+        _of_strategy(answers, strategy)
+        .group_by("benchmark", "question_id", maintain_order=True)
+        .agg(share=pl.col("score").mean(), decided=pl.col("score").filter(~pl.col("undecided")).mean())
+    )
+    lower, upper = (
+        _mean_interval(
+            [
+                mean_interval(given.filter(benchmark=report.benchmark)[end].drop_nulls().to_list(), (0, 1))
+                for report in reports
+            ]
+        )
+        for end in ("share", "decided")
+    )
+    accuracy, accuracy_scored = (
+        mean_of([getattr(result, end) for result in found]) for end in ("accuracy", "accuracy_scored")
+    )
     return MeanResult(
         strategy=strategy,
-        accuracy=fmean(result.accuracy for _, result in found),
-        interval=_mean_interval(accuracies),
-        delta=fmean(known) if len(known) == len(found) else None,
-        delta_interval=_mean_interval([_delta_estimate(result) for _, result in found]),
+        accuracy=accuracy,
+        accuracy_scored=accuracy_scored,
+        interval=_spanned((lower, upper), accuracy, accuracy_scored),
+        delta=mean_of([result.delta for result in found]),
+        delta_interval=_mean_interval([_delta_estimate(result) for result in found]),
     )
 
 

@@ -4,11 +4,13 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
-from shaberi_dagster.reports.report import NOTHING
+from shaberi_dagster.reports.report import NOTHING, settled
 from shaberi_dagster.statistics.intervals import Interval
 
-_SMALLEST_P = 0.001
+_SMALLEST_P, _SMALLEST_SHARE = 0.001, 0.005
 _MOST_LISTED = 5
+APART = 0.02
+"""From how far on the ends of a score are both shown."""
 
 
 def is_number(value: float | None) -> TypeGuard[float]:
@@ -18,19 +20,37 @@ def is_number(value: float | None) -> TypeGuard[float]:
 
 def decimals(value: float | None) -> str:
     """Write two decimals."""
-    return f"{value:.2f}" if is_number(value) else NOTHING
+    return f"{settled(value):z.2f}" if is_number(value) else NOTHING
+
+
+def both_ends(lower: float | None, upper: float | None, *, is_open: bool = False) -> str:
+    """Write a score; both of its ends where undecided answers set them apart by `APART` or more.
+
+    Args:
+        lower: One end.
+        upper: The other one.
+        is_open: There is no upper one: the rule cannot say wrong.
+    """
+    if is_open:
+        return f"{decimals(lower)}+"
+    return f"{decimals(lower)}–{decimals(upper)}" if are_apart(lower, upper) else decimals(lower)
+
+
+def are_apart(lower: float | None, upper: float | None) -> bool:
+    """Return whether two ends of a score are shown as two."""
+    return is_number(lower) and is_number(upper) and upper - lower >= APART
 
 
 def signed(value: float | None) -> str:
     """Write two decimals with the sign."""
-    return f"{value:+.2f}" if is_number(value) else NOTHING
+    return f"{settled(value):+z.2f}" if is_number(value) else NOTHING
 
 
 def p_value(value: float | None) -> str:
     """Write three decimals; a p is never 0."""
     if not is_number(value):
         return NOTHING
-    return f"{value:.3f}" if value >= _SMALLEST_P else f"<{_SMALLEST_P}"
+    return f"{settled(value):.3f}" if value >= _SMALLEST_P else f"<{_SMALLEST_P}"
 
 
 def interval_of(row: Mapping[str, Any], name: str = "") -> Interval | None:
@@ -63,17 +83,29 @@ def listed(names: Iterable[str], most: int = _MOST_LISTED) -> str:
 
 def percent(share: float | None) -> str:
     """Write a share as a percentage with one decimal."""
-    return f"{100 * share:.1f}%" if is_number(share) else NOTHING
+    return f"{settled(100 * share):.1f}%" if is_number(share) else NOTHING
+
+
+def percent_ends(lower: float | None, upper: float | None, *, is_open: bool = False) -> str:
+    """Write an accuracy as a percentage, as `both_ends` writes a score."""
+    if is_open:
+        return f"{percent(lower)}+"
+    return f"{percent(lower)[:-1]}–{percent(upper)}" if are_apart(lower, upper) else percent(lower)
+
+
+def whole_percent(share: float) -> str:
+    """Write a share as a whole percentage; what is above 0 is at least `<1 %`."""
+    return f"{settled(100 * share):.0f} %" if share == 0 or share >= _SMALLEST_SHARE else "<1 %"
 
 
 def points(difference: float | None) -> str:
     """Write a difference of two shares in percentage points with one decimal and the sign."""
-    return f"{100 * difference:+.1f}" if is_number(difference) else NOTHING
+    return f"{settled(100 * difference):+z.1f}" if is_number(difference) else NOTHING
 
 
 def percent_range(ends: Interval | None) -> str:
     """Write both ends of an interval of a share, in percent."""
-    return f"{100 * ends.lower:.1f}–{100 * ends.upper:.1f}%" if ends else NOTHING
+    return f"{percent(ends.lower)[:-1]}–{percent(ends.upper)}" if ends else NOTHING
 
 
 def points_range(ends: Interval | None) -> str:

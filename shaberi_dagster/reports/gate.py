@@ -4,7 +4,7 @@ docs/design/gates.md says what each result means.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,6 +17,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.figures import listed
 from shaberi_dagster.reports.score_settings import changed_questions
+from shaberi_dagster.reports.undecided import cannot_tell
 from shaberi_dagster.reports.verdicts import baseline_of, run_of, verdicts_of
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.gates import (
@@ -42,8 +43,20 @@ MOST_FAILED_OF_DATASET = 0.1
 """Share of a side's questions of one dataset: it has fewer questions, and one failed call is a larger share of them."""
 _CELL = ["benchmark", "strategy"]
 _KEY = [*_CELL, "question_id"]
+_UNDECIDED = (pl.col("status") == "excluded") & pl.col("correct").is_null()
 _FAILED = pl.col("status").is_in(["error", "skipped", "missing"]) & pl.col("error_class").ne_missing("no_score")
 """No reply came; one in which the grading model's verdict cannot be read is a reply."""
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """What was compared of the baseline and of the run, with its tests."""
+
+    compared: pl.DataFrame
+    answers: pl.DataFrame
+    tallies: Sequence[Tally]
+    tests: Sequence[GateTest]
+    could_fail: bool
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,9 @@ class GateReport:
         n_answers: Answers of the run that were compared: of each question one by each strategy.
         n_reused: Those of them that rest on replies alone that other runs have paid for.
         n_questions_current: Questions of the run on datasets that the baseline has.
+        n_undecided: Questions that were compared, and that a rule could not decide on a side: such an answer is wrong
+            in the tests, which have to say the same without these questions.
+        unsure: Where they do not: it is worse with or without them; one name each.
         n_failed_baseline: Questions of the baseline that lack a reply, since a call failed or was never made.
         n_failed_current: The same of the run.
         failures_count: These count as wrong; else they are left out on both sides.
@@ -91,6 +107,8 @@ class GateReport:
     n_answers: int
     n_reused: int
     n_questions_current: int
+    n_undecided: int = 0
+    unsure: tuple[str, ...] = ()
     n_failed_baseline: int = 0
     n_failed_current: int = 0
     failures_count: bool = False
@@ -106,6 +124,11 @@ class GateReport:
             "`shaberi reprocess` grades its run anew, then promote it again"
         )
         return (*self.unlike, *([rules] if self.unlike_rules else []))
+
+    @property
+    def further_warnings(self) -> list[str]:
+        """The warnings that the verdict does not say."""
+        return [warning for warning in self.warnings if warning not in self.unlike]
 
     @property
     def comparable(self) -> bool:
@@ -157,6 +180,9 @@ class GateReport:
         doubts = [*self.reasons]
         if self.too_many_failed:
             return (*doubts, *self.too_many_failed)
+        if self.unsure:
+            why = cannot_tell(self.n_undecided, self.n_compared)
+            doubts.append(f"{listed(self.unsure)}: {why}, which decide whether it is worse")
         if not self.could_fail:
             doubts.append("there are so few questions that no test could have failed")
         if self.n_compared / self.n_questions < LEAST_COMPARED:
@@ -192,7 +218,7 @@ class GateReport:
         """The result in one sentence."""
         if not self.comparable or self.too_many_failed:
             return f"INCONCLUSIVE: no verdict against baseline {self.baseline}: {'; '.join(self.doubts)}"
-        worse = [f"{test.tally.strategy} on {test.tally.benchmark or POOLED}" for test in self.tests if test.regressed]
+        worse = [_place(*_cell(test)) for test in self.tests if test.regressed]
         if worse:
             return f"FAILED: worse than baseline {self.baseline}: {listed(worse)}"
         if self.doubts:
@@ -253,20 +279,21 @@ def check_regression(
     failed_before, failed_now = asked_before.filter(_FAILED), asked_now.filter(_FAILED)
     left_out = pl.concat([failed_before.select(_KEY), failed_now.select(_KEY)])
     left_out = left_out.clear() if failures_count else left_out
-    if gate == "paired":
-        compared = answers = pairs.join(left_out, on=_KEY, how="anti")
-        right, right_now = (pl.col(name).fill_null(value=False) for name in ("correct", "correct_now"))
-        counts = [
-            _side(compared, "baseline"),
-            _side(compared.with_columns(correct=pl.col("correct_now")), "current"),
-            compared.group_by(_CELL).agg(losses=(right & ~right_now).sum(), gains=(~right & right_now).sum()),
-        ]
-    else:
-        compared, answers = (frame.join(left_out, on=_KEY, how="anti") for frame in (asked_before, asked_now))
-        counts = [_side(compared, "baseline"), _side(answers, "current")]
-    tallies = _tallies(common, counts)
-    tested = tallies if gate == "paired" or per_dataset else pool(tallies)
     test_all = paired_gate if gate == "paired" else fisher_gate
+
+    def tested(left_out: pl.DataFrame) -> _Tested:
+        sides = (pairs, pairs) if gate == "paired" else (asked_before, asked_now)
+        compared, answers = (frame.join(left_out, on=_KEY, how="anti") for frame in sides)
+        tallies = _tallies(common, compared, answers, is_paired=gate == "paired")
+        units = tallies if gate == "paired" or per_dataset else pool(tallies)
+        tests, can_fail = test_all(units, significance), could_fail(test_all, units, significance)
+        return _Tested(compared, answers, tallies, tests, can_fail)
+
+    lower = tested(left_out)
+    undecided = pl.concat([frame.filter(_UNDECIDED).select(_KEY) for frame in (asked_before, asked_now)])
+    decided = tested(pl.concat([left_out, undecided])) if undecided.height else lower
+    compared, answers = lower.compared, lower.answers
+    worse, worse_if_decided = ({_cell(test) for test in end.tests if test.regressed} for end in (lower, decided))
     n_reused = answers.filter(pl.col("reused")).height
     first = before.row(0, named=True)
     return GateReport(
@@ -277,13 +304,17 @@ def check_regression(
         baseline=baseline,
         baseline_run_id=first["run_id"],
         baseline_model=first["model"],
-        tests=test_all(tested, significance),
-        totals=tuple(pool(tallies)),
+        tests=tuple(
+            replace(test, regressed=test.regressed and _cell(test) in worse_if_decided) for test in lower.tests
+        ),
+        totals=tuple(pool(lower.tallies)),
         warnings=(
             *_warnings(before, now, pairs, spec, failures_count=failures_count),
             *_reused(n_reused, answers.height),
         ),
-        could_fail=could_fail(test_all, tested, significance),
+        could_fail=lower.could_fail,
+        n_undecided=_n_questions(compared.join(undecided, on=_KEY, how="semi")),
+        unsure=tuple(_place(*cell) for cell in sorted(worse ^ worse_if_decided, key=str)),
         **_coverage(before.join(now, on="strategy", how="semi"), compared),
         n_answers=answers.height,
         n_reused=n_reused,
@@ -316,7 +347,7 @@ def regression_checks(warehouse: Path, run_id: str, baseline: str, benchmarks: S
     except ConfigurationError as error:
         said = f"not compared: {error}"
         return dict.fromkeys(benchmarks, Check("no_regression", passed=False, description=said, severe=False))
-    said = "; ".join([report.verdict, *report.warnings])
+    said = " ".join(f"{part}." for part in (report.verdict, *report.further_warnings))
     inconclusive = report.result == "inconclusive"
     worse = {
         name: not inconclusive and any(test.regressed for test in report.of_benchmark(name)) for name in benchmarks
@@ -336,8 +367,25 @@ def _side(frame: pl.DataFrame, name: str) -> pl.DataFrame:
     )
 
 
-def _tallies(common: pl.DataFrame, counts: Sequence[pl.DataFrame]) -> list[Tally]:
+def _cell(test: GateTest) -> tuple[str, str | None]:
+    return test.tally.strategy, test.tally.benchmark
+
+
+def _place(strategy: str, benchmark: str | None) -> str:
+    return f"{strategy} on {benchmark or POOLED}"
+
+
+def _tallies(common: pl.DataFrame, compared: pl.DataFrame, answers: pl.DataFrame, *, is_paired: bool) -> list[Tally]:
     """Make the tallies, in the order of the baseline's datasets and strategies."""
+    counts = [_side(compared, "baseline")]
+    if is_paired:
+        right, right_now = (pl.col(name).fill_null(value=False) for name in ("correct", "correct_now"))
+        counts += [
+            _side(compared.with_columns(correct=pl.col("correct_now")), "current"),
+            compared.group_by(_CELL).agg(losses=(right & ~right_now).sum(), gains=(~right & right_now).sum()),
+        ]
+    else:
+        counts.append(_side(answers, "current"))
     rows = common
     for frame in counts:
         rows = rows.join(frame, on=_CELL, how="inner", maintain_order="left")

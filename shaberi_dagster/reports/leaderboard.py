@@ -16,7 +16,7 @@ from shaberi_dagster.reports.standings import Ranking, Standing
 
 LINES = 30
 """Number of lines of a page."""
-_Lines = tuple[Ranking, Sequence[tuple[int, Standing]]]
+_Lines = tuple[Ranking, Sequence[tuple[int | None, Standing]]]
 """A ranking, and the lines of it that are on a page, each with its rank."""
 
 

@@ -11,7 +11,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.comparison import Side, find_side, read_runs
 from shaberi_dagster.reports.question import question_at, read_answers
-from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
+from shaberi_dagster.reports.reading import scale_rows
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import BASELINE, check_choice
 
@@ -166,10 +166,7 @@ def read_rows(
         sides=[{"side": number, "run_id": run_id} for number, side in enumerate(sides) for run_id in side.run_ids],
         n_sides=len(sides),
         run_ids=[run_id for side in sides for run_id in side.run_ids],
-        scales=[
-            {"benchmark": name, "minimum": least, "maximum": most}
-            for name, (least, most) in reported_scales(benchmarks_in(catalog)).items()
-        ],
+        scales=scale_rows(catalog),
         order=list(ALL_BENCHMARKS),
         judges=list(request.judges) or None,
         benchmark=benchmark,

@@ -127,6 +127,12 @@ def reported_scales(benchmarks: "Mapping[str, registry.Benchmark]") -> Scales:
     }
 
 
+def scale_rows(catalog: duckdb.DuckDBPyConnection) -> list[Row]:
+    """Return the scales as statements take them."""
+    scales = reported_scales(benchmarks_in(catalog))
+    return [{"benchmark": name, "minimum": low, "maximum": high} for name, (low, high) in scales.items()]
+
+
 def check_passes(pipeline: str) -> None:
     """Refuse a pipeline that found nothing because one of its passes is none.
 

@@ -20,7 +20,7 @@ Cell = str | tuple[str, ...]
 NOTHING = "-"
 """The cell of what is not known, or not there."""
 UNKNOWN = "unknown"
-_MOST_LINES = 40
+_MOST_LINES, _LARGEST = 40, 1e4
 
 
 class Bar(NamedTuple):
@@ -109,8 +109,14 @@ class Column:
         if isinstance(value, datetime):
             return f"{value:%Y-%m-%d %H:%M}"
         if isinstance(value, int | float):
-            return self.form.format(value) + (f" + {UNKNOWN}" if missing else "")
+            shown = settled(value) if "." in self.form else value
+            return self.form.format(shown) + (f" + {UNKNOWN}" if missing else "")
         return ", ".join(map(str, value))
+
+
+def settled(value: float) -> float:
+    """Return a number that formats round half up, whatever the order in which it was summed."""
+    return round(value, 9) + math.copysign(1e-12, value) if 0 < abs(value) < _LARGEST and value % 1 else value
 
 
 def text(title: Cell, value: str | Callable[[Any], Cell] = "", **options: Any) -> Column:

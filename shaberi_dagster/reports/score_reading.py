@@ -37,7 +37,6 @@ with lazily(__name__):  # polars, for the few runs that have strategies
     from shaberi_dagster.reports import ensemble
 
 _ALL_RUNS = 1_000_000
-_MOST_NAMED = 10
 
 
 def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *, top: int = 0) -> ScoreReport:
@@ -124,7 +123,7 @@ def _read_ranked(
         over=selection.over,
         benchmarks=benchmarks_in(catalog),
     )
-    remarks = [*_remarks(selection), *_without_passes(catalog, selection, rows), *version_remarks(rows)]
+    remarks = [*_remarks(selection), *version_remarks(rows)]
     remarks += reuse_remarks(catalog, sorted({row.run_id for row in rows}))
     names = {row.run_id: f"{row.model} {row.run_tag}" for row in rows}
     remarks += [
@@ -140,6 +139,7 @@ def _read_ranked(
     rankings, not_ranked = read_standings(catalog, rows)
     if selection.has_single_scores:
         rankings = with_ties(single, rankings, top if report.is_large else 0)
+    not_ranked += _without_passes(catalog, selection, rows)
     return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked), single
 
 
@@ -234,20 +234,15 @@ def _remarks(selection: ScoreSelection) -> list[str]:
 
 def _without_passes(
     catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, rows: Sequence[ScoreRow]
-) -> Iterator[str]:
-    """Name the runs that would be here, had they scores under the passes."""
+) -> Iterator[Row]:
+    """Name the runs that would be ranked, had they scores under the passes."""
     if selection.pipeline == BASELINE:
         return
     there = {row.run_id for row in rows}
+    why = f"no scores under {selection.pipeline}; `shaberi reprocess --passes {selection.pipeline}` makes them"
     of_all = _read_rows(catalog, replace(selection, pipeline=BASELINE))
-    lacking = dict.fromkeys(f"{row.model} {row.run_tag}" for row in of_all if row.run_id not in there)
-    if lacking:
-        named = list(lacking)[:_MOST_NAMED]
-        more = f" and {len(lacking) - len(named)} more" if len(lacking) > len(named) else ""
-        yield (
-            f"Without scores under {selection.pipeline}, so not here: {', '.join(named)}{more}; "
-            f"`shaberi reprocess --passes {selection.pipeline}` makes them."
-        )
+    for model, tag in dict.fromkeys((row.model, row.run_tag) for row in of_all if row.run_id not in there):
+        yield {"model": model, "tag": tag, "why": why, "score": None}
 
 
 def _with_statistics(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from shaberi_dagster.reports.standings import Ranking
 
 _RANKING_COLUMNS = (
-    *("rank", "model", "tag", "n_runs", "mean", "ci_questions_lower", "ci_questions_upper"),
-    *("n_planned", "n_scored", "n_failed", "n_excluded", "against_best", "difference"),
+    *("rank", "model", "tag", "n_runs", "mean", "mean_upper", "ci_questions_lower", "ci_questions_upper"),
+    *("n_planned", "n_scored", "n_failed", "n_undecided", "n_excluded", "against_best", "difference"),
     *("difference_lower", "difference_upper", "n_common_questions", "why_withheld"),
 )
 MOST_RUNS = 200
@@ -116,7 +116,11 @@ class ScoreReport:
             for ranking in self.rankings
             for row in ranking.rows
         ]
-        return pl.DataFrame(rows, infer_schema_length=None)
+        # A lake of one model has nothing to compare: its columns are empty, and of the same types.
+        types: dict[str, pl.DataType] = dict.fromkeys(("against_best", "why_withheld"), pl.String())
+        types |= dict.fromkeys(("lower", "upper", "difference", "difference_lower", "difference_upper"), pl.Float64())
+        types |= dict.fromkeys(("rank", "n_common"), pl.Int64())
+        return pl.DataFrame(rows, schema_overrides=types if rows else None, infer_schema_length=None)
 
     @property
     def frame(self) -> "pl.DataFrame":

@@ -5,13 +5,14 @@ planned and scored, how many failed, which question set, which null policy, whic
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.reports.figures import is_number
+from shaberi_dagster.reports.figures import are_apart, is_number, signed
+from shaberi_dagster.reports.undecided import Undecided, says_wrong
 from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
 
 T = TypeVar("T")
@@ -19,7 +20,12 @@ K = TypeVar("K")
 OVERALL = "overall"
 MEAN_OF = "mean of "
 _ROUNDING = 0.005  # of what is shown
-_NOT_SHOWN = {"over_questions", "judge_prompt", "link", "audit"}
+_NOT_SHOWN = {"over_questions", "over_decided", "judge_prompt", "link", "audit"}
+
+
+def undecided_parts(rows: "Iterable[ScoreRow]") -> list[Undecided]:
+    """Return what of scores is undecided."""
+    return [(row.benchmark, row.judge, row.n_undecided, row.n_planned) for row in rows]
 
 
 class RowLink(NamedTuple):
@@ -70,7 +76,8 @@ class ScoreRow(NamedTuple):
         question_set: The version of its questions, such as `tengu@120`.
         pipeline: The pass pipeline; `baseline` without passes.
         null_policy: `legacy`, `zero` or `strict`.
-        score: Mean on the reported scale (ELYZA ×2); None when there is none under the policy.
+        score: Mean on the reported scale (ELYZA ×2); None when there is none under the policy. What a rule could not
+            decide is wrong in it.
         sd_questions: Standard deviation over questions on the same scale; None when not defined.
         n_planned: Samples planned.
         n_scored: Samples with a score.
@@ -93,6 +100,9 @@ class ScoreRow(NamedTuple):
             theirs have prompts of their own.
         link: The link by which it is ranked among imported scores; None: it is ranked by itself.
         audit: What audits say of the rule that made it; None without one.
+        score_upper: The score without what a rule could not decide; None where that is nothing, or all.
+        n_undecided: Samples that a rule could not decide.
+        over_decided: Likewise with its interval; None where all is decided.
     """
 
     run_id: str
@@ -125,10 +135,25 @@ class ScoreRow(NamedTuple):
     judge_prompt: str | None = None
     link: RowLink | None = None
     audit: RowAudit | None = None
+    score_upper: float | None = None
+    n_undecided: int = 0
+    over_decided: Estimate | None = None
 
     def columns(self) -> dict[str, Any]:
         """Return the fields that tables and documents have."""
         return {name: value for name, value in self._asdict().items() if name not in _NOT_SHOWN}
+
+    @property
+    def upper(self) -> float | None:
+        """The upper end of the score; where nothing is decided, all could be right."""
+        if not self.n_undecided or self.score is None:
+            return self.score
+        return 1.0 if self.score_upper is None else self.score_upper
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its rule left answers undecided, and cannot say wrong."""
+        return self.n_undecided > 0 and not says_wrong(self.judge)
 
     @property
     def ranked_judge(self) -> str:
@@ -157,12 +182,28 @@ class ScoreRow(NamedTuple):
 
 
 class JudgeScores(NamedTuple):
-    """The scores of a judge on a benchmark, each with its question; None where it gave no score."""
+    """The scores of a judge on a benchmark, each with its question and, if some are, whether a rule left it undecided.
+
+    A score is None where it gave none.
+    """
 
     benchmark: str
     judge: str
     questions: Sequence[str | int]
     scores: Sequence[float | None]
+    undecided: Sequence[bool] = ()
+
+    @property
+    def decided(self) -> "JudgeScores":
+        """The same without what a rule could not decide."""
+        if not any(self.undecided):
+            return self
+        kept = [place for place, undecided in enumerate(self.undecided) if not undecided]
+        return self._replace(
+            questions=[self.questions[place] for place in kept],
+            scores=[self.scores[place] for place in kept],
+            undecided=(),
+        )
 
 
 @dataclass(frozen=True)
@@ -223,6 +264,11 @@ class Counts:
         return sum(row.n_excluded for row in self.rows)
 
     @property
+    def n_undecided(self) -> int:
+        """Samples that a rule could not decide."""
+        return sum(row.n_undecided for row in self.rows)
+
+    @property
     def n_out_of_scale(self) -> int:
         """Scores outside of their scale, which count as they are."""
         return sum(row.n_out_of_scale for row in self.rows)
@@ -263,6 +309,11 @@ class RunMean(Counts):
         return mean_of([row.score for row in self._scored])
 
     @property
+    def upper(self) -> float | None:
+        """The mean of the upper ends."""
+        return mean_of([row.upper for row in self._scored])
+
+    @property
     def baseline_score(self) -> float | None:
         """The mean without passes of the same benchmarks; None when one is not known."""
         return mean_of([row.baseline_score for row in self._scored])
@@ -280,8 +331,8 @@ class RunMean(Counts):
     @cached_property
     def over_questions(self) -> Estimate | None:
         """The mean with its interval over questions; None when that of a benchmark is not known."""
-        estimates = [row.over_questions for row in self._scored if row.over_questions]
-        return mean_of_estimates(estimates) if estimates and len(estimates) == self.n_benchmarks else None
+        lower = mean_estimate([row.over_questions for row in self._scored])
+        return spanned(lower, mean_estimate([row.over_decided or row.over_questions for row in self._scored]))
 
     @property
     def n_benchmarks(self) -> int:
@@ -292,6 +343,19 @@ class RunMean(Counts):
     def label(self) -> str:
         """For example `mean of 4`."""
         return f"{MEAN_OF}{self.n_benchmarks}"
+
+
+def mean_estimate(estimates: Sequence[Estimate | None]) -> Estimate | None:
+    """The mean of estimates; None without any, or when one is not known."""
+    known = [estimate for estimate in estimates if estimate]
+    return mean_of_estimates(known) if known and len(known) == len(estimates) else None
+
+
+def spanned(lower: Estimate | None, upper: Estimate | None) -> Estimate | None:
+    """Return the lower end of a score, where two ends are shown with an interval that is of both."""
+    if not (lower and upper and are_apart(lower.value, upper.value)):
+        return lower
+    return replace(lower, interval=Interval(lower.interval.lower, max(lower.interval.upper, upper.interval.upper)))
 
 
 def interval_columns(estimate: Estimate | None) -> dict[str, Any]:
@@ -325,7 +389,7 @@ def less(score: float | None, other: float | None) -> float | None:
 
 def is_apart(difference: float, of_means: float) -> bool:
     """Return whether a paired difference is not that of two means, by more than the rounding of what is shown."""
-    return abs(difference - of_means) > _ROUNDING and f"{difference:.2f}" != f"{of_means:.2f}"
+    return abs(difference - of_means) > _ROUNDING and signed(difference) != signed(of_means)
 
 
 def mean_of(values: Sequence[float | None]) -> float | None:

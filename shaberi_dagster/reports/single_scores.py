@@ -1,5 +1,6 @@
 """The single scores behind rows, of which intervals and ties are made."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import compress
@@ -14,15 +15,15 @@ from shaberi_dagster.reports.audited import corrected, mean_audit
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.reading import Scales
 from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.scores import OVERALL, JudgeScores, ScoreRow, grouped
-from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval, mean_of_estimates
+from shaberi_dagster.reports.scores import OVERALL, JudgeScores, ScoreRow, grouped, mean_estimate, spanned
+from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval
 
 FEWEST_CATEGORIES = 10
 """From how many categories on they are taken for a sample of categories."""
 _Cell = tuple[str, str, str]
 """Run, judge and benchmark."""
-_Found = tuple[_Cell, Sequence[str], Sequence[float | None]]
-"""A cell with questions, and the score of each."""
+_Found = tuple[_Cell, Sequence[str], Sequence[float | None], Sequence[bool]]
+"""A cell with questions, the score of each, and whether a rule could not decide it; none: it could all."""
 
 
 class SingleScores:
@@ -38,7 +39,7 @@ class SingleScores:
     def __init__(
         self, catalog: duckdb.DuckDBPyConnection, question_sets: Sequence[str], scales: Scales, over: str = "questions"
     ) -> None:
-        self._catalog, self._question_sets, self._scales, self.over = catalog, list(question_sets), scales, over
+        self._catalog, self._question_sets, self.scales, self.over = catalog, list(question_sets), scales, over
         self._known: dict[_Cell, list[JudgeScores]] = {}
 
     def load(self, rows: Iterable[ScoreRow]) -> None:
@@ -48,38 +49,47 @@ class SingleScores:
             return
         self._known |= {cell: [] for cell in wanted}
         first = next(iter(wanted.values()))
-        for cell, questions, scores in self._read(list(wanted), first.pipeline, first.null_policy):
-            self._known[cell].append(self._part(wanted[cell], questions, scores))
+        for part in self._read(list(wanted), first.pipeline, first.null_policy):
+            self._known[part[0]].append(self._part(wanted[part[0]], *part[1:]))
 
     def _read(self, cells: Sequence[_Cell], pipeline: str, null_policy: str) -> Iterator[_Found]:
         chosen = {"pipeline": pipeline, "null_policy": null_policy}
         older = set[_Cell]()
         for part in fetch(self._catalog, "question_scores", cells=orjson.dumps(cells).decode(), **chosen):
             found = [
-                ((row["run_id"], row["judge"], part["benchmark"]), row["scores"]) for row in orjson.loads(part["cells"])
+                ((row["run_id"], row["judge"], part["benchmark"]), row["scores"], row["undecided"] or ())
+                for row in orjson.loads(part["cells"])
             ]
             if part["question_ids"] is None:
-                older.update(cell for cell, _ in found)
+                older.update(cell for cell, *_ in found)
             else:
-                yield from ((cell, part["question_ids"], scores) for cell, scores in found)
+                yield from ((cell, part["question_ids"], *of_cell) for cell, *of_cell in found)
         if older:
             run_ids = sorted({run_id for run_id, _, _ in older})
-            scales = [{"benchmark": name, "minimum": minimum} for name, (minimum, _) in self._scales.items()]
+            scales = [{"benchmark": name, "minimum": minimum} for name, (minimum, _) in self.scales.items()]
             for row in fetch(self._catalog, "filled_metrics", run_ids=run_ids, scales=scales):
                 cell = row["run_id"], row["judge"], row["benchmark"]
                 if cell in older and row["strategy"] is None and chosen.items() <= row.items():
-                    yield cell, row["question_ids"], row["question_scores"]
+                    yield cell, row["question_ids"], row["question_scores"], ()
 
-    def _part(self, row: ScoreRow, questions: Sequence[str | int], scores: Sequence[float | None]) -> JudgeScores:
+    def _part(
+        self,
+        row: ScoreRow,
+        questions: Sequence[str | int],
+        scores: Sequence[float | None],
+        undecided: Sequence[bool],
+    ) -> JudgeScores:
         if chosen := self._chosen.get(row.benchmark):
             places = [place for place, question in enumerate(questions) if question in chosen]
             questions, scores = [questions[place] for place in places], [scores[place] for place in places]
+            undecided = [undecided[place] for place in places] if undecided else ()
         n_without_row = row.n_planned - len(scores)
         if row.null_policy == "zero" and n_without_row > 0:
             # A planned sample without a row is a missing score as well; of which question it is does not matter.
-            minimum = self._scales[row.benchmark][0] if row.benchmark in self._scales else None
+            minimum = self.scales[row.benchmark][0] if row.benchmark in self.scales else None
             questions, scores = [*questions, *range(n_without_row)], [*scores, *[minimum] * n_without_row]
-        return JudgeScores(row.benchmark, row.judge, questions, scores)
+            undecided = [*undecided, *[False] * n_without_row] if undecided else ()
+        return JudgeScores(row.benchmark, row.judge, questions, scores, undecided)
 
     @cached_property
     def _chosen(self) -> dict[str, set[str]]:
@@ -95,51 +105,62 @@ class SingleScores:
     def _questions(self) -> Sequence[Row]:
         return fetch(self._catalog, "question_categories", question_sets=self._question_sets)
 
-    def of(self, rows: Iterable[ScoreRow]) -> list[JudgeScores]:
-        """Return the single scores of some rows, put together."""
+    def of(self, rows: Iterable[ScoreRow], *, decided: bool = False) -> list[JudgeScores]:
+        """Return the single scores of some rows, put together; only what is `decided`, or all."""
         self.load(rows := list(rows))
-        return [part for row in rows for part in self._known.get(cell_of(row), ())]
+        parts = (part for row in rows for part in self._known.get(cell_of(row), ()))
+        return [part.decided if decided else part for part in parts]
 
     def n_categories(self, row: ScoreRow) -> int:
         """Count the categories of questions with a score; those without a category are in one of their own."""
         questions = {question for question in self._scored([row])[0] if isinstance(question, str)}
         return len({self._category(row.benchmark, question) for question in questions})
 
-    def _scored(self, rows: Iterable[ScoreRow]) -> tuple[list[str | int], list[float]]:
-        """Return the scores that there are, and their questions."""
-        questions, scores = list[str | int](), list[float]()
-        for part in self.of(rows):
+    def _scored(
+        self, rows: Iterable[ScoreRow], *, decided: bool = False
+    ) -> tuple[list[str | int], list[float], list[int]]:
+        """Return the scores that there are, their questions, and how many the judge and run of each has."""
+        questions, scores, sizes = list[str | int](), list[float](), list[int]()
+        for part in self.of(rows, decided=decided):
             is_there = [score is not None for score in part.scores]
             questions += compress(part.questions, is_there)
             scores += compress(cast("Sequence[float]", part.scores), is_there)
-        return questions, scores
+            sizes += [sum(is_there)] * sum(is_there)
+        return questions, scores, sizes
 
     def _category(self, benchmark: str, question: str | int) -> str:
         return self._categories.get((benchmark, question), "")
 
-    def estimate(self, rows: Sequence[ScoreRow], over: str | None = None) -> Estimate | None:
-        """Estimate the mean of all samples of some rows of a benchmark; None where there are too few questions.
+    def estimate(self, rows: Sequence[ScoreRow], over: str | None = None, *, decided: bool = False) -> Estimate | None:
+        """Estimate the mean of some rows of a benchmark, each with the same weight; None for too few questions.
 
         Args:
             rows: The rows.
             over: questions, or categories where there are enough of them; None as for all.
+            decided: Only of what a rule could decide.
         """
-        clusters, scores = self._scored(rows)
+        clusters, scores, sizes = self._scored(rows, decided=decided)
         benchmark = rows[0].benchmark
         if (over or self.over) == "categories":
             categories: list[str | int] = [self._category(benchmark, question) for question in clusters]
             clusters = categories if len({*categories}) >= FEWEST_CATEGORIES else clusters
-        return clustered_mean_interval(scores, clusters, self._scales.get(benchmark))
+        # Where scores are missing, a judge with fewer of them counts as much as the others.
+        typical = len(sizes) / math.fsum(1 / size for size in sizes) if sizes else 0.0
+        weights = [typical / size for size in sizes] if len({*sizes}) > 1 else None
+        return clustered_mean_interval(scores, clusters, self.scales.get(benchmark), weights=weights)
 
     def estimates(self, rows: Sequence[ScoreRow]) -> dict[str, Estimate | None]:
         """Estimate each benchmark of some rows, and their mean over benchmarks: None where one is not known."""
         self.load(rows)
-        found = {
-            name: corrected(self.estimate(of_benchmark), mean_audit(of_benchmark))
-            for name, of_benchmark in grouped(rows, lambda row: row.benchmark)
-        }
-        known = [estimate for estimate in found.values() if estimate]
-        return found | {OVERALL: mean_of_estimates(known) if known and len(known) == len(found) else None}
+        lower, upper = (
+            {
+                name: corrected(self.estimate(of_benchmark, decided=decided), mean_audit(of_benchmark))
+                for name, of_benchmark in grouped(rows, lambda row: row.benchmark)
+            }
+            for decided in (False, True)
+        )
+        lower, upper = (found | {OVERALL: mean_estimate([*found.values()])} for found in (lower, upper))
+        return {name: spanned(estimate, upper[name]) for name, estimate in lower.items()}
 
 
 def cell_of(row: ScoreRow) -> _Cell:

@@ -11,7 +11,7 @@ import duckdb
 
 from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.reports.audited import unaudited_sentence
-from shaberi_dagster.reports.figures import is_number
+from shaberi_dagster.reports.figures import is_number, signed
 from shaberi_dagster.reports.linked import across, widened
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.score_settings import differences, read_settings
@@ -27,8 +27,10 @@ from shaberi_dagster.reports.scores import (
     interval_columns,
     is_apart,
     tie_columns,
+    undecided_parts,
 )
 from shaberi_dagster.reports.single_scores import SingleScores
+from shaberi_dagster.reports.undecided import undecided_sentences
 from shaberi_dagster.statistics.intervals import Estimate
 from shaberi_dagster.util.identity import NUMBERED
 from shaberi_dagster.util.lazy import lazily
@@ -36,7 +38,7 @@ from shaberi_dagster.util.lazy import lazily
 with lazily(__name__):  # NumPy, which scores of a single run need not wait for
     from shaberi_dagster.reports import ties
 
-_COUNTS = ("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale")
+_COUNTS = ("n_planned", "n_scored", "n_failed", "n_undecided", "n_excluded", "n_out_of_scale")
 _MOST_NAMES = 3
 _OF_OTHERS, _FEWEST_LINES = 6, 3
 _Cell = tuple[str, str, str | None, str | None]
@@ -69,20 +71,44 @@ class Standing(Counts):
         return _means(self.rows, lambda row: row.asked)
 
     @cached_property
+    def by_benchmark_upper(self) -> Mapping[str, float]:
+        """The same of the upper ends."""
+        return _means(self.rows, lambda row: row.asked, "upper")
+
+    @cached_property
     def by_judge(self) -> Mapping[str, float]:
         """The mean over runs and benchmarks of each judge."""
-        return {judge: fmean(_means(of_judge, lambda row: row.asked).values()) for judge, of_judge in self._judges}
+        return self.by_judge_at("score")
+
+    def by_judge_at(self, end: str) -> dict[str, float]:
+        """The same of one end of scores: `score` or `upper`."""
+        return {judge: fmean(_means(of_judge, lambda row: row.asked, end).values()) for judge, of_judge in self._judges}
 
     @property
     def mean(self) -> float:
         """The unweighted mean over benchmarks."""
         return fmean(self.by_benchmark.values())
 
-    def rank(self, place: int) -> int:
+    @property
+    def upper(self) -> float:
+        """The same of the upper ends."""
+        return fmean(self.by_benchmark_upper.values())
+
+    @property
+    def open_benchmarks(self) -> list[str]:
+        """What it was asked of which a rule that cannot say wrong left answers undecided."""
+        return sorted({row.asked for row in self.rows if row.is_open})
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it is the best, or no difference from the best is shown."""
+        return self.tie is not None and self.tie.against_best in {"best", "tied"}
+
+    def rank(self, place: int) -> int | None:
         """Return the rank of a line by its place from 1; the first one where no difference from the best is shown."""
         if self.tie is None:
             return place
-        return 1 if self.tie.against_best in {"best", "tied"} else max(place, 2)
+        return 1 if self.is_first else None if self.tie.why else max(place, 2)
 
     @property
     def _judges(self) -> list[tuple[str, list[ScoreRow]]]:
@@ -109,9 +135,17 @@ class Ranking:
     standings: tuple[Standing, ...]
 
     @property
-    def ranks(self) -> list[int]:
-        """The place of each; 1 is shared by all of which no difference from the best is shown."""
-        return [standing.rank(place) for place, standing in enumerate(self.standings, start=1)]
+    def ranks(self) -> list[int | None]:
+        """The place of each; 1 is shared by all of which no difference from the best is shown.
+
+        None: there is no verdict, or lines would stand in another order at the upper ends of their means.
+        """
+        lines = self.standings
+        at_upper_ends = sorted(range(len(lines)), key=lambda place: (not lines[place].is_first, -lines[place].upper))
+        return [
+            line.rank(place + 1) if line.is_first or at_upper_ends[place] == place else None
+            for place, line in enumerate(lines)
+        ]
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -119,9 +153,16 @@ class Ranking:
         return [
             {"rank": rank}
             | {name: getattr(line, name) for name in ("model", "tag", "n_runs", "mean")}
+            | {"mean_upper": line.upper}
             | interval_columns(line.over_questions)
             | tie_columns(line.tie)
-            | {"by_benchmark": dict(line.by_benchmark), "by_judge": dict(line.by_judge)}
+            | {"by_benchmark": dict(line.by_benchmark), "by_benchmark_upper": dict(line.by_benchmark_upper)}
+            | {"open_benchmarks": line.open_benchmarks}
+            | {
+                "by_judge": dict(line.by_judge),
+                "by_judge_upper": line.by_judge_at("upper"),
+                "share_undecided": line.n_undecided / max(line.n_planned, 1),
+            }
             | {name: getattr(line, name) for name in _COUNTS}
             for rank, line in zip(self.ranks, self.standings, strict=True)
         ]
@@ -131,6 +172,7 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
     """Say which lines have no verdict, whose difference from the best is not that of means, and what audits found."""
     compared = [(f"{standing.model} {standing.tag}", standing.tie) for standing in standings if standing.tie]
     withheld = [f"No verdict on {name}: {tie.why}." for name, tie in compared if tie.why]
+    every = [row for standing in standings for row in standing.rows]
     rows = [
         row
         for standing in standings
@@ -143,19 +185,19 @@ def remarks_on(standings: Sequence[Standing]) -> list[str]:
     ]
     remarks += [
         f"{standing.model} {standing.tag} was judged by {standing.rows[0].judge}, which is linked with {link.judge}: "
-        f"its offset of {link.mean_offset:+.2f} is left out where it is compared with the best."
+        f"its offset of {signed(link.mean_offset)} is left out where it is compared with the best."
         for standing in standings
         if (link := standing.link)
     ]
-    graded = [row for standing in standings for row in standing.rows if row.judge.startswith(RULE)]
+    graded = [row for row in every if row.judge.startswith(RULE)]
     remarks += dict.fromkeys(f"{row.audit.sentence}; intervals allow for it." for row in graded if row.audit)
     if unknown := sorted({row.benchmark for row in graded} - {row.benchmark for row in graded if row.audit}):
         remarks.append(f"{unaudited_sentence(unknown)}.")
-    remarks += withheld[:_MOST_NAMES]
+    remarks += [*undecided_sentences(undecided_parts(every)), *withheld[:_MOST_NAMES]]
     if len(withheld) > _MOST_NAMES:
         remarks.append(f"No verdict on {len(withheld) - _MOST_NAMES} more lines either, for the same reason.")
     apart = [
-        f"{name} {tie.difference:+.2f} (means: {tie.of_means:+.2f})"
+        f"{name} {signed(tie.difference)} (means: {signed(tie.of_means)})"
         for name, tie in compared
         if tie.difference is not None and is_apart(tie.difference, tie.of_means)
     ]
@@ -239,19 +281,22 @@ def with_ties(single: SingleScores, rankings: Sequence[Ranking], top: int = 0) -
         top: As for `lines_at`.
     """
     single.load(row for ranking in rankings for line in ranking.standings for row in line.rows)
-    return [_tied(single, ranking, ranking.standings[: lines_at(place, top)]) for place, ranking in enumerate(rankings)]
+    return [_tied(single, ranking, lines_at(place, top)) for place, ranking in enumerate(rankings)]
 
 
-def _tied(single: SingleScores, ranking: Ranking, shown: Sequence[Standing]) -> Ranking:
+def _tied(single: SingleScores, ranking: Ranking, n_shown: int | None) -> Ranking:
     lines = ranking.standings
     scores = [_scores(single, line) for line in lines]
-    against = ties.ties_between(range(len(lines)), [line.mean for line in lines], scores) if len(lines) > 1 else {}
+    means, uppers = [line.mean for line in lines], [line.upper for line in lines]
+    against = ties.ties_at_both_ends(range(len(lines)), means, uppers, scores, single.scales) if len(lines) > 1 else {}
     best = next((lines[place].link for place, tie in against.items() if tie.against_best == "best"), None)
-    first = [
-        replace(_with_interval(single, line), tie=across(against.get(place), line.link, best))
-        for place, line in enumerate(shown)
-    ]
-    return replace(ranking, standings=(*first, *lines[len(shown) :]))
+    tied = [replace(line, tie=across(against.get(place), line.link, best)) for place, line in enumerate(lines)]
+    tied.sort(key=lambda line: not line.is_first)  # in the order of the ranks
+    shown, others = tied[:n_shown], tied[len(tied[:n_shown]) :]
+    return replace(
+        ranking,
+        standings=(*(_with_interval(single, line) for line in shown), *(replace(line, tie=None) for line in others)),
+    )
 
 
 def _with_interval(single: SingleScores, line: Standing) -> Standing:
@@ -384,8 +429,8 @@ def _ranking(cells: frozenset[_Cell], entries: Sequence[_Entry]) -> Ranking:
     return Ranking(_asked(standings[0].rows), judges, tuple(standings))
 
 
-def _means(rows: Iterable[ScoreRow], key: Callable[[ScoreRow], str]) -> dict[str, float]:
-    scored = [(row, row.score) for row in rows if is_number(row.score)]
+def _means(rows: Iterable[ScoreRow], key: Callable[[ScoreRow], str], end: str = "score") -> dict[str, float]:
+    scored = [(row, getattr(row, end)) for row in rows if is_number(row.score)]
     return {name: fmean(score for _, score in of_key) for name, of_key in grouped(scored, lambda one: key(one[0]))}
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from shaberi_dagster.reports.scores import JudgeScores, Tie
-from shaberi_dagster.statistics.intervals import Interval
+from shaberi_dagster.reports.undecided import cannot_tell
+from shaberi_dagster.statistics.intervals import Interval, within
 from shaberi_dagster.statistics.power import ALPHA
 from shaberi_dagster.statistics.significance import is_shown_by_sign_flips, sign_flip_test
 from shaberi_dagster.statistics.ties import compare_pairs
@@ -36,7 +37,9 @@ _UNEQUAL_OF_FEW = 0.15
 """The same where so few scores are missing that no p is below `_UNEQUAL`; two or more of one side alone always do."""
 
 
-def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Sequence[JudgeScores]]) -> dict[K, Tie]:
+def ties_between(
+    keys: Sequence[K], means: Sequence[float], runs: Sequence[Sequence[JudgeScores]], reach: float = math.inf
+) -> dict[K, Tie]:
     """Compare some lines with the best of them, by scores that are at hand.
 
     The best is the line with the highest mean that no other one is shown to be better than: a mean over all scores can
@@ -46,6 +49,7 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
         keys: What to call each.
         means: The mean of each.
         runs: The scores of each; of several of a question and judge the mean counts.
+        reach: The largest difference that the scales allow, within which intervals stay.
     """
     table, missing, benchmarks = _tables(runs)
     pairs = compare_pairs(table, benchmarks)
@@ -90,7 +94,7 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
                 int(pairs.n_common[best, index]),
                 p,
                 float(pairs.differences[index, best]),
-                pairs.interval(index, best),
+                within(pairs.interval(index, best), reach),
                 means[index] - means[best],
                 why,
             )
@@ -102,6 +106,48 @@ def ties_between(keys: Sequence[K], means: Sequence[float], runs: Sequence[Seque
                 tie = replace(tie, p_value=sole.p_value, difference=difference, interval=ends)
             ties[key] = tie
     return ties if len(ties) > 1 else {}
+
+
+def ties_at_both_ends(
+    keys: Sequence[K],
+    lower: Sequence[float],
+    upper: Sequence[float],
+    runs: Sequence[Sequence[JudgeScores]],
+    scales: Mapping[str, tuple[float, float]],
+) -> dict[K, Tie]:
+    """Compare some lines with the best of them; a verdict that does not hold at both ends of their scores is withheld.
+
+    Args:
+        keys: What to call each.
+        lower: The mean of each, in which undecided answers are wrong.
+        upper: The mean of each without them.
+        runs: The scores of each.
+        scales: Of the benchmarks.
+    """
+    asked = {part.benchmark for parts in runs for part in parts}
+    reach = fmean(scales[name][1] - scales[name][0] for name in asked) if asked and asked <= scales.keys() else math.inf
+    ties = ties_between(keys, lower, runs, reach)
+    if not ties or not any(any(part.undecided) for parts in runs for part in parts):
+        return ties
+    decided = ties_between(keys, upper, [[part.decided for part in parts] for parts in runs], reach)
+    best = next(
+        parts for key, parts in zip(keys, runs, strict=True) if key in ties and ties[key].against_best == "best"
+    )
+    return {
+        key: ties[key]
+        if key in decided and _is_behind(ties[key]) == _is_behind(decided[key])
+        else replace(ties[key], against_best="withheld", why=_cannot_tell([*parts, *best]))
+        for key, parts in zip(keys, runs, strict=True)
+        if key in ties
+    }
+
+
+def _is_behind(tie: Tie) -> bool | None:
+    return None if tie.why else tie.against_best == "below"
+
+
+def _cannot_tell(parts: Sequence[JudgeScores]) -> str:
+    return cannot_tell(sum(sum(part.undecided) for part in parts), sum(len(part.scores) for part in parts))
 
 
 def _tables(runs: Sequence[Sequence[JudgeScores]]) -> tuple[_Floats, _Floats, list[str]]:

@@ -24,6 +24,7 @@ from shaberi_dagster.reports.scores import (
     benchmark_order,
     grouped,
     mean_of,
+    spanned,
 )
 from shaberi_dagster.reports.single_scores import FEWEST_CATEGORIES, SingleScores, cell_of
 from shaberi_dagster.util.lazy import lazily
@@ -43,11 +44,17 @@ def with_intervals(single: SingleScores, rows: Sequence[ScoreRow]) -> list[Score
 def _with_interval(single: SingleScores, row: ScoreRow) -> ScoreRow:
     n_categories, wider = single.n_categories(row), None
     estimate = widened(single.estimate([row], "questions"), row.link.error if row.link else 0.0)
+    upper = corrected(single.estimate([row], decided=True), row.audit) if row.n_undecided else None
     wide = single.estimate([row], "categories") if n_categories >= FEWEST_CATEGORIES else None
     if estimate and wide:
         wider = (wide.interval.upper - wide.interval.lower) / (estimate.interval.upper - estimate.interval.lower)
         estimate = wide if single.over == "categories" else estimate
-    return row._replace(over_questions=corrected(estimate, row.audit), n_categories=n_categories, over_categories=wider)
+    return row._replace(
+        over_questions=spanned(corrected(estimate, row.audit), upper),
+        over_decided=upper,
+        n_categories=n_categories,
+        over_categories=wider,
+    )
 
 
 # --- ties ------------------------------------------------------------------------------------------------------------
@@ -65,8 +72,12 @@ def read_ties(single: SingleScores, rows: Sequence[ScoreRow]) -> dict[tuple[str,
     single.load(row for group in groups for _, of_run in group for row in of_run)
     compared: dict[tuple[str, str, str], Tie] = {}
     for group in groups:
-        means = [fmean(row.score for row in of_run if is_number(row.score)) for _, of_run in group]
-        compared |= ties.ties_between([key for key, _ in group], means, [single.of(of_run) for _, of_run in group])
+        lower, upper = (
+            [fmean(filter(is_number, (getattr(row, end) for row in of_run))) for _, of_run in group]
+            for end in ("score", "upper")
+        )
+        scores = [single.of(of_run) for _, of_run in group]
+        compared |= ties.ties_at_both_ends([key for key, _ in group], lower, upper, scores, single.scales)
     return compared
 
 
@@ -145,7 +156,7 @@ def _asked(rows: Sequence[ScoreRow], order: Callable[[str], tuple[bool, int, str
 
 
 def _without_mean(model: str, run_tag: str, rows: Sequence[ScoreRow]) -> dict[str, Any]:
-    counts = ("n_planned", "n_scored", "n_failed", "n_excluded")
+    counts = ("n_planned", "n_scored", "n_failed", "n_undecided", "n_excluded")
     return {
         "model": model,
         "run_tag": run_tag,
@@ -153,6 +164,7 @@ def _without_mean(model: str, run_tag: str, rows: Sequence[ScoreRow]) -> dict[st
         "question_sets": sorted({row.question_set for row in rows}),
         "judges": [],
         "score": None,
+        "score_upper": None,
         **{name: sum(getattr(row, name) for row in rows) for name in counts},
     }
 

@@ -88,9 +88,11 @@ def request_schema() -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        asked = load_yaml(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        said = " ".join(str(error).replace('in "<unicode string>", ', "at ").split())
+        asked = load_yaml(path.read_bytes())
+    except yaml.YAMLError as error:
+        said = " ".join(
+            str(error).replace('in "<unicode string>", ', "at ").replace('in "<byte string>", ', "at ").split()
+        )
         raise ConfigurationError(f"not YAML that can be read: {said}") from error
     if not isinstance(asked, dict):
         raise ConfigurationError("the whole file: it must name fields of a request, such as `model: gpt-5.1`")

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from shaberi_dagster.reports.ensemble import SAMPLES, BenchmarkReport, MeanResult, StrategyResult
-from shaberi_dagster.reports.figures import listed, percent, points, points_range
+from shaberi_dagster.reports.figures import listed, percent_ends, points, points_range
 from shaberi_dagster.reports.jobs import Job, JobDocument, JobGate, JobsReport
 from shaberi_dagster.reports.report import NOTHING, Cell, Column, Row, Table, number, table_of, text
 from shaberi_dagster.runs.spec import SINGLE
@@ -206,8 +206,8 @@ def _of(strategy: str, results: Iterable[StrategyResult | MeanResult]) -> Strate
 def _accuracy(result: StrategyResult | MeanResult | None) -> str:
     if result is None:
         return NOTHING
-    counts = f" ({result.n_correct}/{result.n_planned})" if isinstance(result, StrategyResult) else ""
-    return f"{percent(result.accuracy)}{counts}"
+    counts = f" ({result.n_correct}/{result.n_planned - result.n_failed})" if isinstance(result, StrategyResult) else ""
+    return f"{percent_ends(result.accuracy, result.accuracy_scored)}{counts}"
 
 
 def _compared(result: StrategyResult | MeanResult | None) -> Cell:
@@ -220,9 +220,7 @@ def _compared(result: StrategyResult | MeanResult | None) -> Cell:
 def _unlike_singles(group: Sequence[Job]) -> Iterator[Markdown]:
     """Say what the jobs found of the single answer, where it differs: each job grades it for itself."""
     singles = {job.name: [part.result(SINGLE) for part in job.document.benchmarks] for job in group}
-    counts = {
-        name: [found and (found.n_correct, found.n_planned) for found in parts] for name, parts in singles.items()
-    }
+    counts = {name: [found and (found.n_correct, found.n_scored) for found in parts] for name, parts in singles.items()}
     if any(of_job != counts[group[0].name] for of_job in counts.values()):
         found = {job.name: job.document.overall.pooled.result(SINGLE) for job in group[:_MOST_LISTED]}
         jobs = ", ".join(

@@ -5,7 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from shaberi_dagster.reports.comparison import ComparisonReport, Section, Side
-from shaberi_dagster.reports.figures import counted, decimals, interval_of, p_value, signed, signed_interval
+from shaberi_dagster.reports.figures import (
+    both_ends,
+    counted,
+    decimals,
+    interval_of,
+    p_value,
+    signed,
+    signed_interval,
+    whole_percent,
+)
 from shaberi_dagster.reports.report import Block, Column, Heading, Result, Row, Sentences, Table, number, table_of, text
 from shaberi_dagster.reports.requests import BASELINE, POLICIES
 from shaberi_dagster.reports.scores import is_apart
@@ -109,7 +118,7 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
         f"CI: 95 %{wider} over {request.over}, of the paired sign-flip test, two-sided, as p is: it leaves out 0 "
         "where a difference is shown. Holm p: adjusted for all benchmarks."
     )
-    yield "This tests the named pair alone; a ranking adjusts for all of its pairs, so that its intervals are wider."
+    yield "This tests the named pair alone; for the best of many the ranking counts, which adjusts for all pairs."
     yield "MDE: the difference that would be seen with probability 0.8 at level 0.05."
     yield (
         "Equal within a margin: two one-sided tests show that the difference is no larger. "
@@ -169,16 +178,25 @@ def row_verdict(row: Row) -> str:
     return f"{row['verdict']}, {within}" if within else str(row["verdict"])
 
 
+def _undecided(row: Row) -> str:
+    return whole_percent((row["n_undecided_a"] + row["n_undecided_b"]) / (row["n_samples_a"] + row["n_samples_b"]))
+
+
 _FIRST = [text("question set")]
 _COLUMNS = [
     number("n", form="{}"),
-    number("A", "mean_a", form="{:.2f}"),
-    number("B", "mean_b", form="{:.2f}"),
+    number("A", lambda row: both_ends(row["mean_a"], row["mean_upper_a"])),
+    number("B", lambda row: both_ends(row["mean_b"], row["mean_upper_b"])),
     number("A - B", "difference", form="{:+.2f}"),
     number("CI", lambda row: signed_interval(interval_of(row))),
     number("p", lambda row: p_value(row["p_value"])),
     number("Holm p", _adjusted, where=lambda rows: any(map(_adjusted, rows))),
     number("MDE", "minimum_detectable_effect", form="{:.2f}"),
+    number(
+        ("unde-", "cided"),
+        _undecided,
+        where=lambda rows: any(row["n_undecided_a"] + row["n_undecided_b"] for row in rows),
+    ),
     text("A is", row_verdict, folds=True, narrowest=13),
 ]
 
@@ -204,7 +222,7 @@ def _no_difference(row: Row, where: str, questions: str) -> str:
     if interval_of(row) is None:
         return f"No difference {where}: the scores of all {questions} are the same."
     if (least := row["minimum_detectable_effect"]) is None:
-        return f"No difference shown {where}: with {questions} nobody can tell what was missed."
+        return f"No difference shown {where}: {questions} cannot tell what was missed."
     missed = f"a difference below {decimals(least)} could easily have been missed"
     return f"No difference shown {where}: {missed} with {questions}."
 

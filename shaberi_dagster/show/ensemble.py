@@ -1,12 +1,22 @@
 """The report on several samples and their consensus, as it is shown."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
-from shaberi_dagster.reports.ensemble import SAMPLES, Findings, QuickReport
-from shaberi_dagster.reports.figures import counted, p_value, percent_range, points, points_range
+from shaberi_dagster.reports.ensemble import SAMPLES, Against, Findings, QuickReport
+from shaberi_dagster.reports.figures import (
+    counted,
+    p_value,
+    percent_ends,
+    percent_range,
+    points,
+    points_range,
+    whole_percent,
+)
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.reports.report import NOTHING, Block, Heading, Result, Row, Sentences, Table, number, text
+from shaberi_dagster.reports.undecided import says_wrong, undecided_sentences
 from shaberi_dagster.runs.spec import SINGLE
 from shaberi_dagster.show.data import plain
 from shaberi_dagster.show.gate import gate_result
@@ -40,10 +50,10 @@ def ensemble_result(report: QuickReport, gate: GateReport | None = None) -> Resu
 
 def _unread(report: QuickReport) -> Iterator[str]:
     results = report.overall.pooled.results
-    n_excluded = sum(result.n_excluded for result in results)
-    if n_excluded and not any(result.n_scored for result in results):
+    n_undecided = sum(result.n_undecided for result in results)
+    if n_undecided and not any(result.n_scored for result in results):
         yield (
-            f"in none of {n_excluded:,} answers could be read what they answer, so that each counts as wrong: "
+            f"in none of {n_undecided:,} answers could be read what they answer, so that each counts as wrong: "
             "inspect-output shows them, and --judge-model names a model that grades what rules cannot"
         )
 
@@ -67,7 +77,7 @@ def gain(findings: Findings, strategy: str, name: Name = str) -> str | None:
     adjusted = f" adjusted for {len(compared)} strategies" if len(compared) > 1 else ""
     within = f" ({points_range(against.interval)}; p {p_value(against.adjusted_p_value)}{adjusted})"
     if against.why_withheld:
-        parts = [f"no verdict: {difference}{within}, but {name(against.why_withheld)}"]
+        parts = [f"no verdict: {difference}{within}, but {name(against.why_withheld)}", *_over_decided(against)]
     elif against.n_more == 0:
         parts = [f"{difference} {'over' if against.difference > 0 else 'against'} the mean of its samples{within}"]
     else:
@@ -75,6 +85,12 @@ def gain(findings: Findings, strategy: str, name: Name = str) -> str | None:
         if against.n_more:
             parts.append(f"about {counted(against.n_more, 'more question')} would settle one of this size")
     return "; ".join([*parts, *_extra(findings, strategy), *left_out(against)])
+
+
+def _over_decided(against: Against) -> Iterator[str]:
+    if against.difference_decided is not None and against.difference_decided != against.difference:
+        over = counted(against.n_decided, "question")
+        yield f"{points(against.difference_decided)} over the {over} that are decided on both sides"
 
 
 def _extra(findings: Findings, strategy: str) -> Iterator[str]:
@@ -111,19 +127,35 @@ def _contents(report: QuickReport) -> Iterator[str]:
 
 # --- tables ----------------------------------------------------------------------------------------------------------
 
-_ACCURACY = (number("accuracy", form="{:.1%}"), number("95 % CI", lambda row: percent_range(row["interval"])))
-_RIGHT = number("right", lambda row: f"{row['n_correct']}/{row['n_planned']}" if "n_correct" in row else "")
+
+def _accuracy(row: Row) -> str:
+    return percent_ends(row["accuracy"], row.get("accuracy_scored"), is_open=row.get("is_open", False))
+
+
+_ACCURACY = (
+    number("accuracy", _accuracy),
+    number("95 % CI", lambda row: percent_range(row["interval"])),
+)
+
+
+def _right(row: Row) -> str:
+    return f"{row['n_correct']}/{row['n_planned'] - row['n_failed']}" if "n_correct" in row else ""
+
+
+_RIGHT = number("right", _right)
 _ACCURACIES = Table(
     [
         text("benchmark"),
         text("strategy"),
         *_ACCURACY,
         _RIGHT,
-        number("scored only", "accuracy_scored", form="{:.1%}", optional=True),
         number("failed", "n_failed"),
-        number(("exclu-", "ded"), "n_excluded"),
+        number(
+            ("unde-", "cided"),
+            lambda row: whole_percent(row["n_undecided"] / row["n_planned"]) if row["n_planned"] else "",
+        ),
     ],
-    notes=["A failure or an abstention counts as wrong in the accuracy; scored only: without both."],
+    notes=["Failed calls are left out."],
 )
 _DIFFERENCES = Table(
     [
@@ -223,7 +255,7 @@ def _graded(report: QuickReport) -> Iterator[Block]:
             yield _PAIRS.of(pairs)
 
 
-def _rows(parts: Mapping[str, Findings], rows_of: Callable[[Findings], Iterable[Row]]) -> Sequence[Row]:
+def _rows(parts: Mapping[str, Findings], rows_of: Callable[[Findings], Iterable[Row]]) -> list[dict[str, Any]]:
     """Make rows of findings, with the benchmark's name."""
     return [{"benchmark": name, **row} for name, part in parts.items() for row in rows_of(part)]
 
@@ -233,14 +265,24 @@ def _efforts(findings: Findings) -> Iterable[Row]:
 
 
 def _accuracies(report: QuickReport, parts: Mapping[str, Findings]) -> Table:
-    rows, notes = _rows(parts, lambda part: map(vars, part.results)), [*_ACCURACIES.notes]
+    is_open = {part.benchmark for part in report.benchmarks if part.judge and not says_wrong(part.judge)}
+    rows = [
+        row | {"is_open": row["benchmark"] in is_open and row["n_undecided"] > 0}
+        for row in _rows(parts, lambda part: map(vars, part.results))
+    ]
+    notes = [*_ACCURACIES.notes]
     if _POOLED in parts:
-        counts = dict.fromkeys(("accuracy_scored", "n_failed", "n_excluded"), "")
+        counts = dict.fromkeys(("n_failed", "n_undecided", "n_planned"), "")
         rows = [*rows, *({"benchmark": _MEAN} | vars(mean) | counts for mean in report.overall.mean_of_benchmarks)]
         notes.append(
             f"pooled: over the questions of all {len(report.benchmarks)} benchmarks; mean: of the benchmarks, each "
             "with the same weight."
         )
+    notes += undecided_sentences(
+        (part.benchmark, part.judge or "", result.n_undecided, result.n_planned)
+        for part in report.benchmarks
+        for result in part.results
+    )
     if unreadable := sum(result.n_unreadable for result in report.overall.pooled.results):
         notes.append(
             f"{counted(unreadable, 'answer')} of those that failed got a verdict of the grading model that could not "

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from shaberi_dagster.reports.figures import percent, points
+from shaberi_dagster.reports.figures import counted, percent, percent_ends, points
 from shaberi_dagster.reports.gate import MOST_FAILED, GateReport
 from shaberi_dagster.reports.report import NOTHING, Block, Heading, Result, Row, Sentences, Table, number, text
 from shaberi_dagster.show.data import plain
@@ -30,7 +30,7 @@ def gate_result(report: GateReport) -> Result:
         ),
         replace(TESTS, bold=[place for place, test in enumerate(tests) if test["regressed"]]).of(tests),
         *([_LIFTS.of(report.lifts)] if report.lifts else []),
-        Sentences([f"{warning}." for warning in report.warnings], "warning"),
+        Sentences([f"{warning}." for warning in report.further_warnings], "warning"),
         Sentences(_notes(report), "note"),
         Sentences([f"Result: {report.verdict}."]),
     ]
@@ -68,8 +68,8 @@ TESTS = Table(
         text("strategy"),
         text("dataset", "benchmark", null="all"),
         number("n", _n),
-        number("before", "baseline_accuracy", form="{:.1%}"),
-        number("now", "current_accuracy", form="{:.1%}"),
+        number("before", lambda row: percent_ends(row["baseline_accuracy"], row["baseline_scored_accuracy"])),
+        number("now", lambda row: percent_ends(row["current_accuracy"], row["current_scored_accuracy"])),
         number("change", lambda row: points(row["delta"])),
         number("scored only", _scored_only, optional=True),
         number(
@@ -105,11 +105,15 @@ def _notes(report: GateReport) -> list[str]:
     notes = [
         f"{tests}; one-sided: worse. {family} tests together at level {report.significance:g} (Holm); * regressed.",
         f"Compared: {report.n_compared} of {report.n_questions} questions of the baseline.",
-        "An answer without a verdict counts as wrong; scored only: baseline and now without such answers.",
+        "An undecided answer is wrong at the lower end, and left out at the upper one.",
         "detectable: the drop that this test would see 8 times of 10, if as many questions change by chance.",
     ]
     if report.failures and not report.too_many_failed:
         notes.insert(2, f"{report.failures.capitalize()}.")
+    if report.n_undecided:
+        notes.append(
+            f"{counted(report.n_undecided, 'question')} undecided on a side: a result has to be the same without them."
+        )
     if any(test.adjusted_p_value is None for test in report.tests):
         notes.append("too few: so few questions differ that the test could not fail, even if all of them were lost.")
     return notes

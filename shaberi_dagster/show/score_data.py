@@ -26,7 +26,7 @@ CSV_COLUMNS = (
     *("n_out_of_scale", "n_asked", "n_categories", "over_categories", "n_answers", "n_replies", "n_shared"),
     *("n_refused", "n_filtered", "n_truncated", "n_empty", "n_retried", "legacy", "zero", "strict"),
     *("difference", "difference_lower", "difference_upper", "difference_of_means", "why_withheld"),
-    "strategy",
+    *("strategy", "score_upper", "n_undecided"),
 )
 """Columns of the CSV file."""
 
@@ -64,7 +64,12 @@ def score_records(report: ScoreReport) -> Iterator[Mapping[str, Any]]:
         yield {"row": "score"} | _row(row)
     for run in report.means:
         cells = _mean(run) | chosen | {"benchmark": OVERALL, "question_set": "; ".join(run.asked)}
-        renamed = {"mean": "score", "baseline_mean": "baseline_score", "adjusted_mean": "adjusted_score"}
+        renamed = {
+            "mean": "score",
+            "mean_upper": "score_upper",
+            "baseline_mean": "baseline_score",
+            "adjusted_mean": "adjusted_score",
+        }
         yield {"row": "mean"} | {renamed.get(name, name): value for name, value in cells.items()}
     for statistic in report.statistics:
         renamed = {"run_tag": statistic["base_tag"], "score": statistic["mean"], "sd_runs": statistic["sd"]}
@@ -97,8 +102,13 @@ def _row(row: ScoreRow) -> dict[str, Any]:
 
 def _mean(mean: RunMean) -> dict[str, Any]:
     names = {"model": mean.model, "run_tag": mean.run_tag, "judge": mean.judge}
-    what = {"asked": list(mean.asked), "n_out_of_scale": mean.n_out_of_scale}
-    numbers = {"mean": mean.score, "n_benchmarks": mean.n_benchmarks, "baseline_mean": mean.baseline_score}
+    what = {"asked": list(mean.asked), "n_undecided": mean.n_undecided, "n_out_of_scale": mean.n_out_of_scale}
+    numbers = {
+        "mean": mean.score,
+        "mean_upper": mean.upper,
+        "n_benchmarks": mean.n_benchmarks,
+        "baseline_mean": mean.baseline_score,
+    }
     adjusted = {"adjusted_mean": mean.adjusted_score}
     interval = interval_columns(mean.over_questions)
     return names | numbers | interval | adjusted | tie_columns(mean.tie) | what

@@ -8,7 +8,8 @@ from shaberi_dagster.reports.figures import counted, decimals
 from shaberi_dagster.reports.report import NOTHING, Row
 from shaberi_dagster.reports.requests import POLICIES
 from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.scores import grouped
+from shaberi_dagster.reports.scores import grouped, undecided_parts
+from shaberi_dagster.reports.undecided import undecided_sentences
 from shaberi_dagster.show.score_tables import margin
 
 _MOST_UNFINISHED = 10
@@ -25,6 +26,7 @@ def score_notes(report: ScoreReport) -> Iterator[str]:
     yield "Means over benchmarks are unweighted."
     yield from _uncertainty_notes(report)
     yield from report.remarks
+    yield from undecided_sentences(undecided_parts(report.rows))
     if outside := sum(row.n_out_of_scale for row in report.rows):
         yield f"{counted(outside, 'score')} outside of the scale: they count as they are."
     sets = {(row.benchmark, row.asked) for row in report.rows}

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.reports.figures import (
+    both_ends,
     counted,
     decimals,
     interval,
@@ -15,6 +16,7 @@ from shaberi_dagster.reports.figures import (
     is_number,
     signed,
     signed_interval,
+    whole_percent,
 )
 from shaberi_dagster.reports.report import (
     NOTHING,
@@ -79,7 +81,7 @@ def _details(report: ScoreReport) -> list[Column]:
     columns = [
         text("question set", _question_set),
         text("judge", lambda line: line.judge, folds=True),
-        number("score", lambda line: decimals(line.score)),
+        number("score", _score),
     ]
     # Either of them says how questions differ; narrow terminals have no room for both.
     if any(row.over_questions for row in rows):
@@ -102,6 +104,8 @@ def _details(report: ScoreReport) -> list[Column]:
         number("failed", lambda line: str(line.n_failed), spare=True),
         number("excluded", lambda line: str(line.n_excluded), spare=True),
     ]
+    if any(row.n_undecided for row in rows):
+        columns.append(number(("unde-", "cided"), lambda line: whole_percent(line.n_undecided / line.n_planned)))
     if any(row.n_out_of_scale for row in rows):
         columns.append(number(("out of", "scale"), lambda line: str(line.n_out_of_scale)))
     if report.ties:
@@ -113,6 +117,10 @@ def _question_set(line: ScoreRow | RunMean) -> str:
     if isinstance(line, RunMean):
         return line.label
     return line.asked if line.question_set.startswith(line.benchmark) else f"{line.benchmark} ({line.asked})"
+
+
+def _score(line: ScoreRow | RunMean) -> str:
+    return both_ends(line.score, line.upper, is_open=isinstance(line, ScoreRow) and line.is_open)
 
 
 def _ends(line: ScoreRow | RunMean) -> str:
@@ -195,13 +203,13 @@ def judge_blocks(report: ScoreReport, top: int = 0) -> Iterator[Block]:
     for asked, means in groups:
         by_benchmark = [mean for mean in means if mean["benchmark"] != OVERALL]
         sets = sorted({mean["question_sets"][0] for mean in by_benchmark}, key=lambda name: (place[name], name))
-        scores = {(mean["model"], mean["run_tag"], mean["question_sets"][0]): mean["score"] for mean in by_benchmark}
+        scores = {(mean["model"], mean["run_tag"], mean["question_sets"][0]): mean for mean in by_benchmark}
         yield Heading(_judges_title(by_benchmark), f"asked {'; '.join(asked)}" if len(groups) > 1 else "")
         columns = [
             text("model", folds=True),
             text("run tag"),
-            *(number(name, partial(_judge_mean, scores, name)) for name in sets),
-            number("mean", "score", form=_DECIMALS),
+            *(number(name, partial(_judge_mean, scores, name), spare=True) for name in sets),
+            number("mean", lambda mean: both_ends(mean["score"], mean.get("score_upper"))),
             number("of", lambda mean: str(len(mean["question_sets"]))),
             number(_LENIENCY, "adjusted_score", form=_DECIMALS, spare=True),
             number("scored", lambda mean: f"{mean['n_scored']}/{mean['n_planned']}"),
@@ -217,8 +225,9 @@ def judge_blocks(report: ScoreReport, top: int = 0) -> Iterator[Block]:
         yield _PAIRS.of(report.judge_pairs)
 
 
-def _judge_mean(scores: Mapping[tuple[str, str, str], float | None], question_set: str, mean: Row) -> str:
-    return decimals(scores.get((mean["model"], mean["run_tag"], question_set)))
+def _judge_mean(scores: Mapping[tuple[str, str, str], Row], question_set: str, mean: Row) -> str:
+    of_set = scores.get((mean["model"], mean["run_tag"], question_set))
+    return both_ends(of_set["score"], of_set.get("score_upper")) if of_set else NOTHING
 
 
 def _judges_title(means: Sequence[Row]) -> str:
@@ -276,7 +285,7 @@ def strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
         text("benchmark", lambda strategy: strategy.benchmark),
         text("judge", lambda strategy: strategy.judge, folds=True),
         text("strategy", lambda strategy: strategy.strategy),
-        number("score", lambda strategy: decimals(strategy.score)),
+        number("score", lambda strategy: both_ends(strategy.score, strategy.score_upper)),
         number("95 % CI", lambda strategy: interval(strategy.interval)),
         number("scored", lambda strategy: f"{strategy.n_scored}/{strategy.n_planned}"),
         number("+/-", against(lambda difference: signed(difference.difference))),
@@ -286,7 +295,7 @@ def strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
         number("US$", cost, spare=True),
     ]
     notes = [
-        "Without passes; of rules the accuracy, in which a failure or an abstention is wrong.",
+        "Without passes.",
         "+/-: against the mean of the shared samples, on n questions that both have; interval of a sign-flip test.",
     ]
     return table_of(strategies, columns, notes=notes)

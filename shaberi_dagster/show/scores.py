@@ -8,6 +8,8 @@ from shaberi_dagster.reports.declared.cost import TOKENS, cost_line, stage_total
 from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, Table
 from shaberi_dagster.reports.requests import DEFAULT_VIEW, ScoreView
 from shaberi_dagster.reports.score_report import ScoreReport
+from shaberi_dagster.reports.scores import undecided_parts
+from shaberi_dagster.reports.undecided import undecided_sentences
 from shaberi_dagster.show.score_data import CSV_COLUMNS, score_data, score_records
 from shaberi_dagster.show.score_notes import notes_line, score_notes
 from shaberi_dagster.show.score_tables import (
@@ -43,6 +45,7 @@ class ScoreDocument(Document):
         if view.by == "run":
             yield from statistics_blocks(report, several=False)
             yield from run_blocks(report, several=False)
+            yield Sentences(list(undecided_sentences(undecided_parts(report.rows))), "note")
             yield from strategy_blocks(report.strategies)
         elif report.rows:
             yield from standing_blocks(report, by=view.by, width=None if view.wide else width, top=view.top or 0)

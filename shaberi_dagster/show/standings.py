@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import partial
 
 from shaberi_dagster.reports.figures import (
+    both_ends,
     counted,
     decimals,
     interval,
@@ -14,6 +15,7 @@ from shaberi_dagster.reports.figures import (
     is_number,
     listed,
     signed_interval,
+    whole_percent,
 )
 from shaberi_dagster.reports.report import (
     NOTHING,
@@ -69,11 +71,11 @@ def standing_blocks(report: ScoreReport, *, by: str, width: int | None, top: int
 def best_of_most(rankings: Sequence[Ranking]) -> Iterator[str]:
     """Say at the end of several rankings who is best in the first, which has most models."""
     if len(rankings) > 1:
-        best, *tied = [line for line, rank in zip(rankings[0].standings, rankings[0].ranks, strict=True) if rank == 1]
-        also = (
-            f"; no difference from it is shown of {listed(f'{line.model} {line.tag}' for line in tied)}" if tied else ""
-        )
-        yield f"Best of the {len(rankings[0].standings)} in the first ranking: {best.model} {best.tag}{also}."
+        lines = zip(rankings[0].standings, rankings[0].ranks, strict=True)
+        best = [f"{line.model} {line.tag}" for line, rank in lines if rank == 1]
+        also = f"; no difference from it is shown of {listed(best[1:])}" if best[1:] else ""
+        if best:
+            yield f"Best of the {len(rankings[0].standings)} in the first ranking: {best[0]}{also}."
 
 
 def _title(ranking: Ranking) -> str:
@@ -123,11 +125,12 @@ def _with_columns(
     def best(row: Row) -> str:
         return _BEST if row["rank"] == 1 and len(rows) > 1 else ""
 
+    what = "judge" if by == "judge" else "benchmark"
     columns = [
         number("#", "rank", form="{}", mark=best),
         text("model", cuts="middle", narrowest=_ROOM_FOR_MODELS, mark=best),
         text("tag", cuts="middle", narrowest=_ROOM_FOR_TAGS, where=several("tag")),
-        number("mean", form="{:.2f}", mark=best),
+        number("mean", lambda row: both_ends(row["mean"], row["mean_upper"]), mark=best),
         number(
             "95 % CI",
             lambda row: interval(interval_of(row, "ci_questions_")),
@@ -143,7 +146,7 @@ def _with_columns(
             where=known("against_best"),
         ),
         number("n", _n_common, spare=True, where=known("against_best")),
-        *(number(_title_of(name, by, is_narrow), partial(_of, by, name)) for name in names),
+        *(number(_title_of(name, by, is_narrow), partial(_of, what, name)) for name in names),
         *([] if is_narrow else [number("n/N", _share)]),
         number(
             "failed",
@@ -152,12 +155,12 @@ def _with_columns(
             mark=lambda row: _FAILED if row["n_failed"] else "",
             where=lambda _: not (is_narrow and failures_follow),
         ),
+        number(("unde-", "cided"), lambda row: whole_percent(row["share_undecided"]), where=known("share_undecided")),
         number("excl.", "n_excluded", form="{}", where=known("n_excluded")),
         number(("out of", "scale"), "n_out_of_scale", form="{}", where=known("n_out_of_scale")),
         number("runs", "n_runs", form="{}", where=lambda rows: any(row["n_runs"] > 1 for row in rows)),
     ]
-    what = "judge" if by == "judge" else "benchmark"
-    first = rows[0]["model"] if rows else ""
+    first = rows[0]["model"] if rows and rows[0]["rank"] else ""
     whole_name = [f"#{rows[0]['rank']} is {first}."] if is_narrow and len(first) > _ROOM_FOR_MODELS else []
     notes = [
         *(["Rank 1: no difference from the best is shown."] if ranking.ranks.count(1) > 1 else []),
@@ -179,7 +182,8 @@ def _n_common(row: Row) -> str:
 
 
 def _of(by: str, name: str, row: Row) -> str:
-    return decimals(row["by_judge" if by == "judge" else "by_benchmark"].get(name))
+    lower, upper = (row[f"by_{by}{end}"].get(name) for end in ("", "_upper"))
+    return both_ends(lower, upper, is_open=name in row["open_benchmarks"])
 
 
 def _share(row: Row) -> str:
@@ -188,7 +192,12 @@ def _share(row: Row) -> str:
 
 def _range(shares: Sequence[str]) -> str:
     """Say from which to which share of the planned samples lines have a score."""
-    ordered = sorted(set(shares), key=lambda share: Fraction(share) if not share.endswith("/0") else Fraction(0))
+
+    def place(share: str) -> tuple[Fraction, int]:
+        n_scored, n_planned = map(int, share.split("/"))
+        return Fraction(n_scored, n_planned or 1), n_planned
+
+    ordered = sorted(set(shares), key=place)
     return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import orjson
 import polars as pl
 
+from shaberi_dagster.benchmarks.registry import RULE
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.connections import read_frame
 from shaberi_dagster.lake.statements import statement
@@ -29,7 +30,7 @@ class Metrics(Stage):
     makes_calls = False
     kinds = Scores.kinds
     checks: ClassVar[Mapping[str, str]] = {
-        "all_scored": "Every planned sample has a score or is excluded for a reason.",
+        "all_scored": "Every planned sample has a score, is undecided, or is excluded for a reason.",
     }
     graded_checks: ClassVar[Mapping[str, str]] = {
         "no_regression": "The run is not worse than the baseline that was named, as far as a gate could tell."
@@ -74,6 +75,24 @@ def fill_question_scores(lake: Lake) -> None:
         for name in sorted(set(lake.read("metrics", columns=["benchmark"])["benchmark"])):
             filled = read_frame(connection, statement("filled_metrics"), known | {"benchmark": name})
             lake.replace("metrics", filled, {"benchmark": name})
+
+
+def count_undecided(workspace: Workspace) -> None:
+    """Roll up again what is of before format 7 and has answers that a rule could not decide."""
+    lake, by_strategy = workspace.lake, pl.col("strategy").is_not_null()
+    without_score = lake.read("scores", {"status": "excluded"}, ["run_id", "benchmark", "judge"])
+    of_rules = without_score.filter(pl.col("judge").str.starts_with(RULE))
+    planned = (
+        lake.read("metrics")
+        .join(of_rules, on=["run_id", "benchmark"], how="semi")
+        .group_by("run_id", "base_tag", "run_number", "benchmark")
+        .agg(
+            n_planned=pl.col("n_planned").filter(~by_strategy).max().fill_null(0),
+            n_questions=pl.col("n_planned").filter(by_strategy).max().fill_null(0),
+        )
+    )
+    for _, of_benchmark in planned.sort("benchmark", "run_id").group_by("benchmark", maintain_order=True):
+        measure_runs(of_benchmark, workspace)
 
 
 def set_status(spec: RunSpec, workspace: Workspace, error: str | None = None, *, changed: bool = False) -> str:
@@ -174,9 +193,11 @@ def _result(spec: RunSpec, benchmark: str, frame: pl.DataFrame) -> StageResult:
             "n_planned": int(legacy["n_planned"].sum()),
             "n_failed": failed,
             "n_excluded": int(legacy["n_excluded"].sum()),
+            "n_undecided": int(legacy["n_undecided"].sum()),
         },
         preview=legacy.select(
-            "judge", "strategy", "score", "sd_questions", "n_scored", "n_planned", "n_failed", "n_excluded"
+            *("judge", "strategy", "score", "score_upper", "sd_questions"),
+            *("n_scored", "n_planned", "n_failed", "n_undecided", "n_excluded"),
         ),
         checks=(Check("all_scored", failed == 0, f"{failed} planned samples have no score", severe=False),),
     )

@@ -54,6 +54,11 @@ class Estimate:
     ends: tuple[float, float] | None = None
 
 
+def within(interval: Interval, reach: float) -> Interval:
+    """Return the part of an interval of a difference that a scale of this width allows."""
+    return Interval(max(interval.lower, -reach), min(interval.upper, reach))
+
+
 def margin_of_error(sd: float | None, n: int) -> float | None:
     """Half the width of the 95 % confidence interval of a mean: t(0.975, n-1) x sd / sqrt(n).
 
@@ -90,6 +95,7 @@ def clustered_mean_interval(
     clusters: Sequence[Hashable],
     bounds: tuple[float, float] | None = None,
     confidence: float = CONFIDENCE,
+    weights: Sequence[float] | None = None,
 ) -> Estimate | None:
     """The mean of all values, where values of one cluster (samples of one question) are not independent.
 
@@ -109,16 +115,17 @@ def clustered_mean_interval(
         clusters: The cluster of each value.
         bounds: Ends of the scale; None for the t interval.
         confidence: Between 0 and 1.
+        weights: Of each value in the mean, 1 on average; None: 1.
 
     Returns:
         None for fewer than two clusters.
     """
     if not values:
         return None
-    mean = fmean(values)
+    mean = fmean(values, weights)
     deviations = dict.fromkeys(clusters, 0.0)
-    for value, cluster in zip(values, clusters, strict=True):
-        deviations[cluster] += value - mean
+    for value, cluster, weight in zip(values, clusters, weights or [1.0] * len(values), strict=True):
+        deviations[cluster] += weight * (value - mean)
     n = len(deviations)
     if n < 2:  # noqa: PLR2004
         return None

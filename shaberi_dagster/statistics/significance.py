@@ -128,7 +128,8 @@ def sign_flip_test(
         if int(np.abs(sums).sum()) * np.count_nonzero(sums) <= _MOST_STEPS:
             p = _all_signs(sums[sums != 0]) if sums.any() else 1.0
             return PermutationTest(p, exact=True)
-    weighted = np.asarray(np.bincount(members, values / sizes[index]), dtype=np.float64)
+    # In an order of their own, so that that of the questions and benchmarks makes no difference.
+    weighted = np.sort(np.asarray(np.bincount(members, values / sizes[index]), dtype=np.float64))
     return PermutationTest(_random_signs(weighted), exact=False)
 
 
@@ -185,7 +186,8 @@ def sign_flip_intervals(
     index, sizes = _strata(values.size, strata)
     members, shares = _members(index, clusters), 1 / sizes[index]
     sums, weights = np.bincount(members, values * shares), np.bincount(members, shares)
-    subsets = _subsets(sums.size)
+    order = np.lexsort((weights, sums))
+    sums, weights, subsets = sums[order], weights[order], _subsets(sums.size)
     means = np.sort((subsets @ sums) / (subsets @ weights))
     intervals: list[Interval | None] = []
     for confidence in confidences:

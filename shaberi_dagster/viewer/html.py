@@ -22,6 +22,7 @@ from shaberi_dagster.reports.ensemble import QuickReport
 from shaberi_dagster.reports.figures import megabytes
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.reports.question_grid import MOST_SIDES, read_sides
+from shaberi_dagster.reports.reading import scale_rows
 from shaberi_dagster.reports.report import Table
 from shaberi_dagster.show.ensemble import ensemble_result
 from shaberi_dagster.util.permissions import user_umask
@@ -151,6 +152,7 @@ def write_html(source: Source, contents: Contents, now: datetime) -> str:
         "tags": list(contents.tags) or None,
         "sources": list(contents.sources) or None,
         "run_ids": list(contents.run_ids) or None,
+        "scales": scale_rows(source.catalog),
     }
     scores = fetch_frame(source.catalog, "score_lists", **chosen).to_arrow()
     parquet = io.BytesIO()

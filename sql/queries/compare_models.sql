@@ -4,7 +4,7 @@
 -- $run_tags: tag or base tags = null
 -- $policy: null policy = legacy
 select
-    benchmark, question_sets, judges, model, run_tag, score, n_scored, n_planned, n_failed, n_excluded,
+    benchmark, question_sets, judges, model, run_tag, score, score_upper, n_scored, n_planned, n_failed, n_undecided, n_excluded,
     n_runs, pipeline, strategy
 from multi_judge_leaderboard_of(
     string_split($models, ','), tags := string_split($run_tags, ','), policy := $policy

@@ -47,7 +47,9 @@ rolled_up as (
 ),
 to_count as materialized (
     select
-        row_number() over () as target, * exclude (score, sd_questions, n_planned, n_scored, n_failed, n_excluded, n_out_of_scale),
+        row_number() over () as target, * exclude (
+            score, score_upper, sd_questions, n_planned, n_scored, n_failed, n_undecided, n_excluded, n_out_of_scale
+        ),
         n_planned as own_planned
     from targets
     where question_set <> own_set
@@ -65,7 +67,8 @@ counted as (
         target, scores.question_id, scores.status,
         case when $policy = 'legacy' or scores.out_of_scale is not true
             then coalesce(scores.score, recovered_score) end as given,
-        case when $policy = 'zero' then coalesce(given, scale_minimum) else given end as counted_score
+        scores.status = 'excluded' and starts_with(scores.judge, 'rule:') as undecided,
+        case when $policy = 'zero' or undecided then coalesce(given, scale_minimum) else given end as counted_score
     from to_count
     join lake.scores
         on scores.run_id = to_count.run_id
@@ -91,7 +94,8 @@ by_question as (
         count(counted_score) as n_counted,
         count(*) as n_rows,
         count(given) as n_scored,
-        count(*) filter (status = 'excluded') as n_excluded
+        count(*) filter (undecided) as n_undecided,
+        count(*) filter (status = 'excluded' and not undecided) as n_excluded
     from counted
     group by all
 ),
@@ -103,6 +107,7 @@ by_target as (
         stddev_samp(question_mean order by question_id) as sd,
         sum(n_rows)::bigint as n_rows,
         sum(n_scored)::bigint as n_scored,
+        sum(n_undecided)::bigint as n_undecided,
         sum(n_excluded)::bigint as n_excluded
     from by_question
     group by all
@@ -122,19 +127,24 @@ planned as (
 counted_anew as (
     select
         model, run_tag, judge, benchmark, question_set, pipeline, strategy,
-        case
-            when $policy = 'zero' then (total + (n_planned - n_rows) * scale_minimum) / n_planned
-            when $policy = 'legacy' or n_scored = n_planned then total / n_counted
-        end * reported_multiplier as score,
-        case when $policy <> 'strict' or n_scored = n_planned then sd * reported_multiplier end as sd_questions,
-        n_planned, n_scored, n_planned - n_scored - n_excluded as n_failed, n_excluded,
+        $policy <> 'strict' or n_scored + n_undecided = n_planned as has_mean,
+        if($policy = 'zero', n_planned - n_rows, 0) as n_without_row,
+        total + n_without_row * scale_minimum as counted,
+        n_counted + n_without_row as n,
+        case when has_mean then counted / nullif(n, 0) * reported_multiplier end as score,
+        case when has_mean then
+            (counted - n_undecided * scale_minimum) / nullif(n - n_undecided, 0) * reported_multiplier end as score_upper,
+        case when has_mean then sd * reported_multiplier end as sd_questions,
+        n_planned, n_scored, n_planned - n_scored - n_undecided - n_excluded as n_failed, n_undecided, n_excluded,
         $policy as null_policy, run_id, base_tag, run_number
     from planned
 )
+select * exclude (has_mean, n_without_row, counted, n)
 from counted_anew
 union all
 select
     model, run_tag, judge, benchmark, question_set, pipeline, strategy,
-    score, sd_questions, n_planned, n_scored, n_failed, n_excluded, null_policy, run_id, base_tag, run_number
+    score, score_upper, sd_questions, n_planned, n_scored, n_failed, n_undecided, n_excluded, null_policy, run_id, base_tag,
+    run_number
 from rolled_up
 order by benchmark, judge, score desc nulls last, model, run_tag;

@@ -12,7 +12,7 @@ chosen as (
     select coalesce(list_sort(string_split($judges, ',')), max_by(judges, (n_runs, judges))) as chosen_judges
     from own
 )
-select judges, asked, rank, model, run_tag, score, n_scored, n_planned, n_failed, n_excluded, n_runs
+select judges, asked, rank, model, run_tag, score, score_upper, n_scored, n_planned, n_failed, n_undecided, n_excluded, n_runs
 from own
 join chosen on judges = chosen_judges
-order by asked, rank, model, run_tag;
+order by asked, score desc, model, run_tag;

@@ -2,7 +2,7 @@
 -- each is from. Parameters: $run_ids, $benchmarks and $strategies (null: all).
 select
     verdicts.run_id, verdicts.benchmark, verdicts.judge, verdicts.question_id, verdicts.strategy, answer_model as model,
-    verdicts.answered,
+    verdicts.answered, verdicts.status = 'excluded' as undecided,
     verdicts.score
 from ensemble_verdicts as verdicts
 left join run_benchmarks using (run_id, benchmark)

@@ -1,4 +1,4 @@
--- The runs with strategies, newest first: accuracy by strategy over all planned answers that rules grade.
+-- The runs with strategies, newest first: accuracy by strategy of the answers that rules grade; what they could not decide is wrong.
 select
     run_id, any_value(results.model) as model, any_value(results.run_tag) as run_tag,
     coalesce(
@@ -8,7 +8,7 @@ select
 from (
     select
         run_id, model, run_tag, strategy,
-        sum(n_correct) / sum(n_planned) filter (n_correct is not null) as accuracy
+        sum(n_correct) / nullif(sum(n_scored + n_undecided) filter (n_correct is not null), 0) as accuracy
     from ensemble_results
     group by all
 ) as results

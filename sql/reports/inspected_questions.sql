@@ -1,6 +1,6 @@
 -- A page of the questions that some runs were asked, with each run's score (the mean over samples and over the judges
--- that scored all of them here, else over all, on the reported scale), how far judges are apart, what failed, and, where
--- a judge scored all of them, how far the runs are apart.
+-- that scored all of them here, on the reported scale; none where no judge did), how far judges are apart, what failed,
+-- and how far the runs are apart.
 with answered as (
     select run_id, benchmark, question_set, question_id, count(*) filter (status = 'error') as n_failed
     from answers
@@ -29,12 +29,8 @@ shared as (
 by_run as (
     select
         run_id, benchmark, question_set, question_id,
-        count(shared.judge) > 0 as compares,
-        coalesce(avg(score order by judge) filter (shared.judge is not null), avg(score order by judge)) as score,
-        coalesce(
-            max(score) filter (shared.judge is not null) - min(score) filter (shared.judge is not null),
-            max(score) - min(score)
-        ) as disagreement,
+        avg(score order by judge) filter (shared.judge is not null) as score,
+        max(score) filter (shared.judge is not null) - min(score) filter (shared.judge is not null) as disagreement,
         sum(n_failed) as n_failed
     from by_judge
     left join shared using (benchmark, question_set, question_id, judge)
@@ -45,7 +41,7 @@ by_question as (
         benchmark, question_set, question_id,
         map_from_entries(list((run_id, by_run.score) order by run_id)) as scores,
         min(by_run.score) as score,
-        case when bool_and(compares) then max(by_run.score) - min(by_run.score) end as difference,
+        max(by_run.score) - min(by_run.score) as difference,
         max(disagreement) as disagreement,
         sum(answered.n_failed + coalesce(by_run.n_failed, 0))::bigint as n_failed
     from answered

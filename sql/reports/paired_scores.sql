@@ -29,6 +29,7 @@ own as (
             when $null_policy = 'zero' then coalesce(score, lowest)
             else score
         end as counted,
+        undecided,
         coalesce(score < minimum or score > maximum, false) as out_of_scale
     from reported_scores
     join policy_scales using (benchmark)
@@ -44,7 +45,8 @@ own as (
 by_question as (
     select
         is_a, judge, benchmark, question_set, question_id,
-        avg(counted) as score, count(*) as n_samples, count(*) - count(if($null_policy = 'strict', counted, score)) as n_missing,
+        avg(counted) as score, avg(counted) filter (not undecided) as decided, count(*) filter (undecided) as n_undecided,
+        count(*) as n_samples, count(*) - count(if($null_policy = 'strict', counted, score)) as n_missing,
         count(*) filter (out_of_scale) as n_out_of_scale
     from own
     group by all
@@ -54,6 +56,8 @@ paired as (
         judge, benchmark, question_set, question_id,
         a.score as score_a, b.score as score_b,
         score_a is not null and score_b is not null as scored_both,
+        a.decided as decided_a, b.decided as decided_b,
+        coalesce(a.n_undecided, 0) as undecided_a, coalesce(b.n_undecided, 0) as undecided_b,
         a.n_samples as samples_a, b.n_samples as samples_b,
         coalesce(a.n_missing, 0) as missing_a, coalesce(b.n_missing, 0) as missing_b,
         coalesce(a.n_out_of_scale, 0) as out_of_scale_a, coalesce(b.n_out_of_scale, 0) as out_of_scale_b
@@ -71,6 +75,9 @@ of_all_judges as (
         null as judge, benchmark, question_set, question_id,
         avg(score_a order by judge) filter (scored_both) as score_a,
         avg(score_b order by judge) filter (scored_both) as score_b,
+        avg(decided_a order by judge) filter (decided_a is not null and decided_b is not null) as decided_a,
+        avg(decided_b order by judge) filter (decided_a is not null and decided_b is not null) as decided_b,
+        max(undecided_a) as undecided_a, max(undecided_b) as undecided_b,
         list(judge order by judge) filter (scored_both) as judges,
         min(samples_a) as samples_a, min(samples_b) as samples_b,
         max(missing_a) as missing_a, max(missing_b) as missing_b,
@@ -81,7 +88,8 @@ of_all_judges as (
 )
 select
     judge, question_set as benchmark, benchmark as benchmark_name, question_id, category,
-    score_a, score_b, samples_a::bigint as samples_a, samples_b::bigint as samples_b,
+    score_a, score_b, decided_a, decided_b, undecided_a::bigint as undecided_a, undecided_b::bigint as undecided_b,
+    samples_a::bigint as samples_a, samples_b::bigint as samples_b,
     missing_a::bigint as missing_a, missing_b::bigint as missing_b,
     coalesce(out_of_scale_a, 0)::bigint as out_of_scale_a, coalesce(out_of_scale_b, 0)::bigint as out_of_scale_b,
     coalesce(judges, case when scored_both then [judge] end, []) as judges

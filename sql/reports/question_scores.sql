@@ -7,7 +7,7 @@ with cells as (
 )
 select
     benchmark, any_value(question_ids) as question_ids,
-    to_json(list({'run_id': run_id, 'judge': judge, 'scores': question_scores}))::varchar as cells
+    to_json(list({'run_id': run_id, 'judge': judge, 'scores': question_scores, 'undecided': undecided}))::varchar as cells
 from lake.metrics
 semi join cells using (run_id, judge, benchmark)
 where pipeline = $pipeline

@@ -1,7 +1,10 @@
 -- All scores of some runs without passes, on the reported scale: one row per run, judge and question set, with the scores
--- in the order of the questions' places and these places. Samples of a question are averaged.
-with by_question as (
-    select model, run_tag, judge, question_set, position, avg(score)::float as score
+-- in the order of the questions' places, these places, and the ends of the scale. Samples of a question are averaged.
+with known_scales as (
+    select unnest($scales, recursive := true)
+),
+by_question as (
+    select model, run_tag, judge, benchmark, question_set, position, avg(score)::float as score
     from reported_scores
     join questions using (benchmark, question_set, question_id)
     where pipeline = 'baseline'
@@ -16,7 +19,9 @@ with by_question as (
 )
 select
     model, run_tag, judge, question_set,
-    list(score order by position) as scores, list(position::integer order by position) as positions
+    list(score order by position) as scores, list(position::integer order by position) as positions,
+    any_value(minimum)::float as lowest, any_value(maximum)::float as highest
 from by_question
-group by all
+left join known_scales using (benchmark)
+group by model, run_tag, judge, question_set
 order by judge, question_set, model, run_tag

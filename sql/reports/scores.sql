@@ -17,8 +17,8 @@ baselines as (
     where pipeline = 'baseline' and $pipeline <> 'baseline' and strategy is null and null_policy = $null_policy
 )
 select
-    run_id, model, run_tag, judge, benchmark, question_set, pipeline, null_policy, score, sd_questions,
-    n_planned, n_scored, n_failed, n_excluded, coalesce(n_out_of_scale, 0) as n_out_of_scale, baseline_score,
+    run_id, model, run_tag, judge, benchmark, question_set, pipeline, null_policy, score, score_upper, sd_questions,
+    n_planned, n_scored, n_failed, n_undecided, n_excluded, coalesce(n_out_of_scale, 0) as n_out_of_scale, baseline_score,
     n_asked,
     judge_prompt_hash, judge_config_hash, pipeline_hash, base_tag, run_number, source,
     judge_prompt_of(judge, judge_prompt_hash, source) as judge_prompt

@@ -15,8 +15,8 @@ versions as (
       and null_policy = $policy
 )
 select
-    run_id, model, run_tag, judge, benchmark, question_set, pipeline, null_policy, score, sd_questions,
-    n_planned, n_scored, n_failed, n_excluded, 0 as n_out_of_scale, baseline_score, null as n_asked,
+    run_id, model, run_tag, judge, benchmark, question_set, pipeline, null_policy, score, score_upper, sd_questions,
+    n_planned, n_scored, n_failed, n_undecided, n_excluded, 0 as n_out_of_scale, baseline_score, null as n_asked,
     versions.judge_prompt_hash, versions.judge_config_hash, versions.pipeline_hash, base_tag, run_number,
     source, judge_prompt_of(judge, versions.judge_prompt_hash, source) as judge_prompt
 from own

@@ -1,10 +1,14 @@
--- Scores on the reported scale (ELYZA ×2), one row per planned sample, judge and pipeline; null is no score.
+-- Scores on the reported scale (ELYZA ×2), one row per planned sample, judge and pipeline; null is no score. What a rule
+-- could not decide (undecided) has the score of a wrong answer.
 create view reported_scores as
 with scales as (
     select benchmark, max(reported_multiplier) as reported_multiplier
     from lake.metrics
     group by benchmark
 )
-select scores.* exclude (baseline_score, deltas, score), score * reported_multiplier as score
+select
+    scores.* exclude (baseline_score, deltas, score),
+    status = 'excluded' and starts_with(judge, 'rule:') as undecided,
+    if(undecided, 0.0, score * reported_multiplier) as score
 from lake.scores
 join scales using (benchmark);

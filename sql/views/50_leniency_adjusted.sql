@@ -71,7 +71,7 @@ leniencies as (
 select
     model, run_tag, judge, judge_prompt_hash, current_metrics.benchmark, question_set, pipeline, pipeline_hash, null_policy,
     score, leniency, score - leniency as adjusted_score, n_shared_answers, connected_judges,
-    n_planned, n_scored, n_failed, n_excluded, run_id
+    n_planned, n_scored, n_failed, n_undecided, n_excluded, run_id
 from current_metrics
 left join (from leniencies join raters using (benchmark, rater)) as effects
   on current_metrics.benchmark = effects.benchmark

@@ -40,10 +40,11 @@ by_benchmark as (
     select
         model, run_tag, run_id, benchmark, pipeline, strategy,
         avg(score order by judge) as score,
+        avg(score_upper order by judge) as score_upper,
         list(judge order by judge) as judges,
         [question_set] as question_sets,
         sum(n_planned)::bigint as n_planned, sum(n_scored)::bigint as n_scored,
-        sum(n_failed)::bigint as n_failed, sum(n_excluded)::bigint as n_excluded,
+        sum(n_failed)::bigint as n_failed, sum(n_undecided)::bigint as n_undecided, sum(n_excluded)::bigint as n_excluded,
         n_runs
     from own
     where n_sharing = n_runs
@@ -53,10 +54,11 @@ overall as (
     select
         model, run_tag, run_id, 'overall' as benchmark, pipeline, strategy,
         avg(score order by benchmark) as score,
+        avg(score_upper order by benchmark) as score_upper,
         list_sort(list_distinct(flatten(list(judges)))) as judges,
         list_sort(flatten(list(question_sets))) as question_sets,
         sum(n_planned)::bigint as n_planned, sum(n_scored)::bigint as n_scored,
-        sum(n_failed)::bigint as n_failed, sum(n_excluded)::bigint as n_excluded,
+        sum(n_failed)::bigint as n_failed, sum(n_undecided)::bigint as n_undecided, sum(n_excluded)::bigint as n_excluded,
         any_value(n_runs) as n_runs
     from by_benchmark
     group by all

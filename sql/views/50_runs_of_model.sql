@@ -6,10 +6,11 @@ with by_run as (
         model, base_tag, run_number, run_tag, judge, pipeline, strategy, run_id,
         map_from_entries(list((question_set, score) order by question_set)) as scores,
         avg(score) as mean,
+        avg(score_upper) as mean_upper,
         count(score) as n_benchmarks,
         sum(n_planned)::bigint as n_planned, sum(n_scored)::bigint as n_scored,
-        sum(n_failed)::bigint as n_failed, sum(n_excluded)::bigint as n_excluded
-    from lake.metrics
+        sum(n_failed)::bigint as n_failed, sum(n_undecided)::bigint as n_undecided, sum(n_excluded)::bigint as n_excluded
+    from metrics
     where null_policy = 'legacy'
     group by all
 )

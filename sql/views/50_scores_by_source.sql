@@ -4,7 +4,7 @@
 create view scores_by_source as
 select
     source, model, judge, benchmark, question_set, pipeline, strategy,
-    score, sd_questions, n_planned, n_scored, n_failed, n_excluded, run_tag, run_id
+    score, score_upper, sd_questions, n_planned, n_scored, n_failed, n_undecided, n_excluded, run_tag, run_id
 from current_metrics
 join (select run_id, source from lake.runs where source is not null) using (run_id)
 where null_policy = 'legacy';

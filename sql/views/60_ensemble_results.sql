@@ -1,6 +1,6 @@
 -- One row per run × benchmark × judge × strategy (single: the answer without a consensus; samples: all shared samples).
--- score: where rules grade the accuracy over planned answers (a failure or an abstention is wrong), else the mean of the
--- scored answers on the reported scale. difference: the score less the mean of the shared samples, over the
+-- score: where rules grade the accuracy, in which what the rule could not decide is wrong and failed calls are left out;
+-- else the mean of the scored answers on the reported scale. score_upper: without what the rule could not decide. difference: the score less the mean of the shared samples, over the
 -- n_against_samples questions to which both have an answer; delta: less that of single, over n_against_single questions,
 -- of which only the strategy gets n_gained right and only single n_lost. Tokens, calls, seconds (waiting included) and cost
 -- are those of the strategy's own calls, without its samples, reused ones included; of the cost, calls without a known
@@ -93,7 +93,8 @@ counted as (
         run_id, model, run_tag, benchmark, question_set, name, judge,
         coalesce(max(n_planned), count(*)) as n_planned,
         count(*) filter (status = 'ok') as n_scored,
-        count(*) filter (status = 'excluded') as n_excluded,
+        count(*) filter (status = 'excluded' and correct is not null) as n_undecided,
+        count(*) filter (status = 'excluded' and correct is null) as n_excluded,
         count(*) filter (status = 'error' and error_class in ('no_score', 'empty_output', 'out_of_scale')) as n_unreadable,
         sum(correct::integer)::bigint as n_correct,
         avg(score) as mean_score
@@ -103,11 +104,12 @@ counted as (
 )
 select
     run_id, model, run_tag, benchmark, question_set, name as strategy, judge,
-    n_planned, n_scored, n_planned - n_scored - n_excluded as n_failed, n_excluded, n_unreadable,
+    n_planned, n_scored, n_planned - n_scored - n_undecided - n_excluded as n_failed, n_undecided, n_excluded, n_unreadable,
     n_correct,
-    n_correct / n_planned as accuracy,
+    n_correct / nullif(n_scored + n_undecided, 0) as accuracy,
     n_correct / nullif(n_scored, 0) as accuracy_scored,
-    coalesce(accuracy, mean_score) as score,
+    if(n_correct is null, mean_score, accuracy) as score,
+    coalesce(accuracy_scored, score) as score_upper,
     coalesce(n_against_samples, 0) as n_against_samples, difference,
     coalesce(n_against_single, 0) as n_against_single, delta,
     case when compared.n_against_single > 0 and n_correct is not null and name <> 'samples' then n_better end as n_gained,

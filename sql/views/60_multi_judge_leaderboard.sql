@@ -2,6 +2,7 @@
 -- benchmark, and overall (the unweighted mean of all the run's benchmarks). Rows compare within the same judges,
 -- judge_prompt_hashes (by question set and judge; `not recorded in TREE` where a tree does not say), asked (the question sets, with
 -- how many of their questions were asked where that is not all), pipeline, pipeline_hash and strategy, which is what rank and n_runs are over; policy legacy.
+-- rank is null where what rules could not decide (wrong in score, left out of score_upper) would change it.
 create view multi_judge_leaderboard as
 with own as (
     select
@@ -18,8 +19,10 @@ by_run as (
         model, run_tag, run_id, benchmark, question_set, questions, pipeline, pipeline_hash, strategy, n_question_sets,
         n_planned,
         list({judge: judge, prompt: judge_prompt} order by judge) as own_judges,
-        map_from_entries(list((judge, score))) as means,
-        list({judge: judge, scored: n_scored, failed: n_failed, excluded: n_excluded}) as counts
+        list({
+            judge: judge, score: score, upper: score_upper,
+            scored: n_scored, failed: n_failed, undecided: n_undecided, excluded: n_excluded
+        }) as own_scores
     from own
     group by all
     having count(*) > 1
@@ -36,9 +39,8 @@ by_benchmark as (
         [by_run.question_set] as question_sets,
         [questions] as asked,
         n_question_sets,
-        list_avg(list_transform(judges, lambda judge: means[judge])) as score,
         n_planned * len(judges) as n_planned,
-        list_filter(counts, lambda one: list_contains(judges, one.judge)) as counted
+        list_filter(own_scores, lambda one: list_contains(judges, one.judge)) as counted
     from by_run
     join judge_sets
       on by_run.benchmark = judge_sets.benchmark
@@ -51,8 +53,11 @@ by_benchmark as (
 with_counts as (
     select
         * exclude (counted),
+        list_avg(list_transform(counted, lambda one: one.score)) as score,
+        list_avg(list_transform(counted, lambda one: one.upper)) as score_upper,
         list_sum(list_transform(counted, lambda one: one.scored))::bigint as n_scored,
         list_sum(list_transform(counted, lambda one: one.failed))::bigint as n_failed,
+        list_sum(list_transform(counted, lambda one: one.undecided))::bigint as n_undecided,
         list_sum(list_transform(counted, lambda one: one.excluded))::bigint as n_excluded
     from by_benchmark
 ),
@@ -63,16 +68,18 @@ overall as (
         list_sort(flatten(list(question_sets))) as question_sets,
         list_sort(flatten(list(asked))) as asked,
         avg(score order by benchmark) as score,
+        avg(score_upper order by benchmark) as score_upper,
         sum(n_planned)::bigint as n_planned, sum(n_scored)::bigint as n_scored,
-        sum(n_failed)::bigint as n_failed, sum(n_excluded)::bigint as n_excluded
+        sum(n_failed)::bigint as n_failed, sum(n_undecided)::bigint as n_undecided, sum(n_excluded)::bigint as n_excluded
     from with_counts
     group by model, run_tag, run_id, pipeline, pipeline_hash, strategy, judges, n_question_sets
     having count(*) = n_question_sets
 )
 select
     judges, benchmark, question_sets, pipeline, strategy,
-    rank() over (compared order by score desc) as rank,
-    model, run_tag, score, n_planned, n_scored, n_failed, n_excluded,
+    case when rank() over (compared order by score desc) = rank() over (compared order by score_upper desc)
+        then rank() over (compared order by score desc) end as rank,
+    model, run_tag, score, score_upper, n_planned, n_scored, n_failed, n_undecided, n_excluded,
     count(*) over compared as n_runs,
     run_id, judge_prompt_hashes, pipeline_hash, asked
 from (from with_counts union all by name from overall)

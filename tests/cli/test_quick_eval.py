@@ -88,13 +88,14 @@ def options(mock: MockEndpoint, sums: Path, *more: str) -> list[str]:
     return [
         *("--model", MODEL, "--base-url", mock.base_url, "--questions", str(sums)),
         *([] if "--datasets" in more else ["--datasets", "gsm8k"]),
-        *("--ensemble", str(SIZE), "--concurrency", "1", *more),
+        *([] if "--ensemble" in more else ["--ensemble", str(SIZE)]),
+        *("--concurrency", "1", *more),
     ]
 
 
 def quick(mock: MockEndpoint, sums: Path, *more: str, judge: str | None = MODEL) -> Finished:
     """`quick-eval` in this process, at the mock endpoint, where the model tells what rules cannot."""
-    judged = ["--judge-model", judge] if judge else []
+    judged = ["--judge-model", judge] if judge and "--judge-model" not in more else []
     return _invoked(quick_eval.app, options(mock, sums, *judged, *more))
 
 
@@ -242,7 +243,7 @@ def test_an_answer_that_the_rules_cannot_tell_goes_to_the_judge_and_is_wrong_wit
         for more in (("--judge-model", "none"), ())
     )
 
-    assert (results(alone)["single"]["n_excluded"], results(alone)["single"]["accuracy"]) == (N_QUESTIONS, 0)
+    assert (results(alone)["single"]["n_undecided"], results(alone)["single"]["accuracy"]) == (N_QUESTIONS, 0)
     assert results(alone)["single"]["accuracy_scored"] is None
     assert alone["settings"]["judge_model"] is None
     assert judged["settings"]["judge_model"] == MODEL
@@ -270,7 +271,7 @@ def test_failures_are_counted_and_end_with_3_and_the_next_run_asks_only_those_ag
     assert broken.code == 3
     single = results(document_of(broken))["single"]
     assert (single["n_failed"], single["n_planned"], single["n_scored"]) == (1, N_QUESTIONS, N_QUESTIONS - 1)
-    assert single["accuracy"] == single["n_correct"] / N_QUESTIONS
+    assert single["accuracy"] == single["n_correct"] / (N_QUESTIONS - 1)
 
     mock.options.script = working
     mended = quick(mock, sums, *more)

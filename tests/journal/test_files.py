@@ -194,9 +194,9 @@ def test_texts_of_finished_calls_are_not_kept_in_memory(path, finished):
 def test_the_own_journal_is_no_other_one_and_half_a_line_is_none(path, finished):
     with opened(path) as journal:
         journal.append(finished("a"), {})
-    assert OtherFiles(path).find(["a"]) == {}
+    assert OtherFiles(path).find(["a"]) == []
     path.write_bytes(path.read_bytes()[:-1])
-    assert OtherFiles(path.with_name("m@@b.answers.jsonl")).find(["a"]) == {}
+    assert OtherFiles(path.with_name("m@@b.answers.jsonl")).find(["a"]) == []
 
 
 def test_without_a_database_its_driver_is_not_imported(tmp_path):

@@ -47,7 +47,7 @@ _MACROS = {
 }
 _ADDED = {"judgements": {"prompt_generation": "VARCHAR", "generation_certainty": "VARCHAR"}}
 """Columns of the views of tables that no table has."""
-_LEFT_OUT = {"metrics": {"question_ids", "question_scores"}}
+_LEFT_OUT = {"metrics": {"question_ids", "question_scores", "undecided"}}
 """Columns of tables that their views have not."""
 _TYPES = {
     pl.String(): "VARCHAR",

@@ -166,7 +166,7 @@ def test_results_have_all_denominators_and_the_difference_to_single(ask: Ask) ->
     rows = {row["strategy"]: row for row in ask("from ensemble_results")}
 
     counts = {
-        name: tuple(row[k] for k in ("n_planned", "n_scored", "n_failed", "n_excluded", "n_correct"))
+        name: tuple(row[k] for k in ("n_planned", "n_scored", "n_failed", "n_undecided", "n_correct"))
         for name, row in rows.items()
     }
     assert counts == {
@@ -175,9 +175,10 @@ def test_results_have_all_denominators_and_the_difference_to_single(ask: Ask) ->
         "standard": (6, 6, 0, 0, 6),
         "samples": (18, 13, 1, 4, 7),
     }
-    assert rows["single"]["accuracy"] == pytest.approx(3 / 6)
-    assert rows["single"]["accuracy_scored"] == pytest.approx(3 / 4)
-    assert rows["samples"]["accuracy"] == pytest.approx(7 / 18)
+    assert {row["n_excluded"] for row in rows.values()} == {0}
+    assert rows["single"]["accuracy"] == pytest.approx(3 / 5)
+    assert rows["single"]["accuracy_scored"] == rows["single"]["score_upper"] == pytest.approx(3 / 4)
+    assert rows["samples"]["accuracy"] == pytest.approx(7 / 17)
     # The question to which the single answer failed is no gain.
     assert rows["standard"]["delta"] == pytest.approx(2 / 5)
     assert [rows["standard"][name] for name in ("n_against_single", "n_gained", "n_lost")] == [5, 2, 0]

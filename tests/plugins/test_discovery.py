@@ -6,10 +6,12 @@ import os
 import re
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
 import pytest
+import yaml
 
 from shaberi_dagster import settings as settings_module
 from shaberi_dagster.benchmarks.questions import load_question_set
@@ -26,7 +28,7 @@ from shaberi_dagster.llm.endpoints import ENDPOINTS, default_max_tokens, request
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.types import Message, Sampling
 from shaberi_dagster.passes.registry import PASSES, make_pass
-from shaberi_dagster.plugins.discovery import PluginError
+from shaberi_dagster.plugins.discovery import PluginError, load_yaml
 from shaberi_dagster.prompts.library import (
     PromptError,
     fallback_prompt_hash,
@@ -533,3 +535,31 @@ def test_help_lists_what_plugin_folders_add(folder):
     put(folder, "benchmarks/trivia.yaml", TRIVIA)
     put(folder, "passes/shouting.py", "raise SystemExit('run')")
     assert with_plugins("Examples").startswith("\b\nFrom plugin folders:\n  benchmarks: trivia\n  passes: shouting\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "day: 2026-02-31",
+        "number: " + "9" * 10_000,
+        "a: &a [*a]",
+        "a: &a {b: *a}",
+        "[" * 100_000,
+        "[" * 5_000 + "]" * 5_000,
+        "a: &a [1,1,1,1,1,1,1,1,1,1]\n"
+        + "".join(f"{b}: &{b} [{','.join(['*' + a] * 10)}]\n" for a, b in pairwise("abcdefgh")),
+        "a: 1\na: 2",
+        "a: !!python/object:os.system x",
+        "a: [1",
+        "\x00",
+        "at: 2026-01-01T00:00:00+99:99",
+    ],
+    ids=range(12),
+)
+def test_whatever_a_yaml_file_holds_is_an_error_of_yaml(text: str) -> None:
+    with pytest.raises(yaml.YAMLError):
+        load_yaml(text)
+
+
+def test_aliases_are_read() -> None:
+    assert load_yaml("a: &a {b: 1}\nc: *a\nd: [*a, *a]") == {"a": {"b": 1}, "c": {"b": 1}, "d": [{"b": 1}, {"b": 1}]}

@@ -23,7 +23,7 @@ from shaberi_dagster.cli.shaberi import app as shaberi
 from shaberi_dagster.cli.view_scores import app as view_scores
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.reports.figures import decimals, p_value, percent, points, signed
+from shaberi_dagster.reports.figures import decimals, p_value, percent, percent_ends, points, signed
 from shaberi_dagster.reports.gate import check_regression
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.show.formats import write
@@ -249,10 +249,15 @@ def _check_gate(lake: RandomLake) -> None:
         (row["run_id"], row["benchmark"], row["strategy"]): row["accuracy"]
         for row in lake.library.sql("from ensemble_results").to_dicts()
     }
-    scores = {
-        (row["run_id"], row["benchmark"], row["strategy"]): row["score"]
-        for row in lake.library.sql("from leaderboard_under('zero') where strategy is not null").to_dicts()
-    }
+    legacy, scores = (
+        {
+            (row["run_id"], row["benchmark"], row["strategy"]): row["score"]
+            for row in lake.library.sql(f"from leaderboard_under('{policy}') where strategy is not null").to_dicts()
+        }
+        for policy in ("legacy", "zero")
+    )
+    for key in legacy.keys() & accuracies:
+        _near(accuracies[key], legacy[key])
     with open_catalog(lake.site.warehouse) as catalog:
         failures_count = lake.random.random() < 0.5
         report = check_regression(catalog, after, BASELINE, failures_count=failures_count)
@@ -270,11 +275,14 @@ def _check_gate(lake: RandomLake) -> None:
         if one.benchmark and failures_count:  # else it is over the questions that both sides answered
             for run_id, accuracy in ((before, one.baseline_accuracy), (after, one.current_accuracy)):
                 key = (run_id, one.benchmark, one.strategy)
-                _near([accuracies[key], scores[key]], [accuracy, accuracy])
+                _near(scores[key], accuracy)
         for numbers in (as_json, as_csv):
             _near(float(numbers["current_accuracy"]), one.current_accuracy)
             _near(float(numbers["p_value"]), test.p_value)
-        assert (cells["before"], cells["now"]) == (percent(one.baseline_accuracy), percent(one.current_accuracy))
+        assert (cells["before"], cells["now"]) == (
+            percent_ends(one.baseline_accuracy, one.baseline_scored_accuracy),
+            percent_ends(one.current_accuracy, one.current_scored_accuracy),
+        )
         assert cells["change"] == points(one.delta)
     page = lake.page("/ensemble", run=after)
     for key, accuracy in accuracies.items():

@@ -215,7 +215,7 @@ def test_notes_and_cost_are_one_line_each_until_they_are_asked_for():
     assert text.splitlines()[-3:] == [
         "Notes: 1 remark; 1 run with parts that failed or are missing; 1 refused, 3 truncated, 2 empty answers (--notes).",
         "",
-        "Cost: $0.12; 100 calls, 1,000 prompt and 2,000 completion tokens (--cost).",
+        "Cost: $0.13; 100 calls, 1,000 prompt and 2,000 completion tokens (--cost).",
     ]
 
 

@@ -297,17 +297,18 @@ def test_metrics_count_samples_and_answers_of_strategies_each_by_their_own_numbe
 ) -> None:
     spec, mock = graded.spec, graded.mock
     ensemble_stages(spec, workspace, "scores", "metrics")
-    columns = ("judge", "null_policy", "score", "n_planned", "n_scored", "n_failed", "n_excluded")
+    columns = ("judge", "null_policy", "score", "score_upper", "n_planned", "n_scored", "n_failed", "n_undecided")
     metrics = workspace.lake.read("metrics").filter(pl.col("null_policy") != "strict")
     for strategy, planned in ((None, 15), ("single", 5), ("plurality", 5)):
         own = metrics.filter(pl.col("strategy").eq_missing(pl.lit(strategy))).sort("judge", "null_policy")
         each = planned // 5
         assert own.select(columns).rows() == [
-            (_RULE, "legacy", 1.0, planned, each, 0, 4 * each),
-            (_RULE, "zero", pytest.approx(1 / 5), planned, each, 0, 4 * each),
-            (_MODEL, "legacy", pytest.approx(2 / 3), planned, 3 * each, each, each),
-            (_MODEL, "zero", pytest.approx(2 / 5), planned, 3 * each, each, each),
+            (_RULE, "legacy", pytest.approx(1 / 5), 1.0, planned, each, 0, 4 * each),
+            (_RULE, "zero", pytest.approx(1 / 5), 1.0, planned, each, 0, 4 * each),
+            (_MODEL, "legacy", pytest.approx(2 / 4), pytest.approx(2 / 3), planned, 3 * each, each, each),
+            (_MODEL, "zero", pytest.approx(2 / 5), pytest.approx(2 / 4), planned, 3 * each, each, each),
         ]
+        assert set(own["n_excluded"]) == {0}
     assert workspace.lake.read("runs")["status"].to_list() == ["partial"]
 
     mock.options.script = scripted(mock_model=_says, grader='{"extracted": "Saturn", "verdict": "correct"}')

@@ -43,8 +43,17 @@ _KEY_DIGITS = 12
 _SETTINGS = ("temperature", "max_tokens", "frequency_penalty", "samples")
 _METRIC_ORDER = ("benchmark", "judge", "pipeline", "null_policy", "strategy")
 _METRICS = (
-    *("benchmark", "question_set", "judge", "strategy", "pipeline", "null_policy", "score", "sd_questions"),
-    *("n_planned", "n_scored", "n_failed", "n_excluded", "n_out_of_scale", "reported_multiplier"),
+    *("benchmark", "question_set", "judge", "strategy", "pipeline", "null_policy", "score", "score_upper"),
+    *(
+        "sd_questions",
+        "n_planned",
+        "n_scored",
+        "n_failed",
+        "n_undecided",
+        "n_excluded",
+        "n_out_of_scale",
+        "reported_multiplier",
+    ),
     *("judge_config_hash", "judge_prompt_hash", "pipeline_hash"),
 )
 _STATE = ("benchmark", "status", "error_class")
@@ -235,7 +244,9 @@ def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
 
 def metric_rows(metrics: pl.DataFrame) -> list[Document]:
     """Rows of `metrics` without what the whole file is about."""
-    return metrics.select(_METRICS).to_dicts()
+    is_older = pl.col("n_undecided").is_null()  # than format 7
+    upper = pl.when(is_older).then("score").otherwise("score_upper").alias("score_upper")
+    return metrics.select(_METRICS).with_columns(upper, pl.col("n_undecided").fill_null(0)).to_dicts()
 
 
 def _as_sent(judge: JudgeSpec) -> Sampling | None:

@@ -69,6 +69,8 @@ class Grader(ABC):
 
     name: ClassVar[str]
     version: ClassVar[int]
+    says_wrong: ClassVar[bool] = True
+    """Whether it finds answers wrong; else other words may mean the same, and it abstains."""
     file_sha256: ClassVar[str | None] = None
     """Of a plugin's own file, whose every change may be one of what it does; None for the project's."""
 

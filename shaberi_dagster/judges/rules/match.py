@@ -31,6 +31,7 @@ class MatchGrader(AnswerKind):
 
     name = "rule:match"
     version = 6
+    says_wrong = False
     reads_last_lines = False
 
     def read(self, passage: str, item: GradedQuestion) -> str | None:

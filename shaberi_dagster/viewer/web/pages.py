@@ -30,7 +30,7 @@ from shaberi_dagster.reports.question_grid import (
     read_question_grid,
     read_side_by_side,
 )
-from shaberi_dagster.reports.reading import read_report
+from shaberi_dagster.reports.reading import Scales, benchmarks_in, read_report, reported_scales
 from shaberi_dagster.reports.report import Document, Report, Row, Sentences
 from shaberi_dagster.reports.requests import BASELINE, POLICIES, ComparisonRequest, ScoreSelection, check_choice
 from shaberi_dagster.reports.run_progress import CostOf, read_run
@@ -122,6 +122,7 @@ def leaderboard(source: Source, address: PageAddress) -> Shown:
             "board": board,
             "report": board.report,
             "policies": POLICIES,
+            "scales": reported_scales(board.report.benchmarks),
             "remarks_on": remarks_on,
             "names_of": lambda lines: {f"{line.model}@@{line.tag}" for line in lines},
             "choices": {
@@ -142,6 +143,7 @@ def questions(source: Source, address: PageAddress) -> Shown:
         ", ".join(["Questions of " + " · ".join(side.model for side in grid.sides), *flags]),
         {
             "grid": grid,
+            "scales": _scales(source),
             "shown": shown,
             "page": page,
             "n_pages": n_pages,
@@ -166,6 +168,7 @@ def question(source: Source, address: PageAddress) -> Shown:
         f"{report['question_set']} question {report['position']}",
         {
             "report": report,
+            "scale": _scales(source).get(report["benchmark"]),
             "walk": _walk(source, address, report),
             "flags": _FLAGS,
             "shared": _judges_of_all(report["answers"]),
@@ -389,6 +392,7 @@ def search(source: Source, address: PageAddress) -> Shown:
     benchmarks = [row["benchmark"] for row in fetch(source.catalog, "question_sets")]
     values = {"found": _hits(source, address), "texts": _TEXTS, "what": what, "most": ROWS, "row_name": row_name}
     values |= {"open": _opens_hit(source, address), "benchmarks": list(dict.fromkeys(benchmarks))}
+    values |= {"scales": _scales(source)}
     return Shown("search.html", f"Search: {text}", values)
 
 
@@ -510,6 +514,10 @@ def _comparison(a: str, b: str, address: PageAddress) -> ComparisonRequest:
     return ComparisonRequest(
         a, b, judges=address.many("judge"), pipeline=address.one("passes", BASELINE), anyway=bool(address.one("anyway"))
     )
+
+
+def _scales(source: Source) -> Scales:
+    return reported_scales(benchmarks_in(source.catalog))
 
 
 def _judges(source: Source) -> list[str]:

@@ -59,7 +59,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "both_ends": figures.both_ends,
         "decimals": figures.decimals,
+        "whole_percent": figures.whole_percent,
         "signed": figures.signed,
         "percent": figures.percent,
         "p_value": figures.p_value,
@@ -88,8 +90,9 @@ def _harmless(value: Any) -> Any:
     return value
 
 
-def shade(score: float | None, lowest: float = 0, highest: float = 10) -> str:
-    """The class that colours a score: s0 (lowest) to s9; none without a score."""
+def shade(score: float | None, scale: tuple[float, float] | None) -> str:
+    """The class that colours a score by its place on the scale: s0 (lowest) to s9; none where either is not known."""
+    lowest, highest = scale or (0.0, 0.0)
     if score is None or not math.isfinite(score) or highest <= lowest:
         return ""
     return f"s{min(max(round(_SHADES * (score - lowest) / (highest - lowest)), 0), _SHADES)}"

@@ -8,6 +8,7 @@
   const rows = await hyparquet.parquetReadObjects({ file });
   const [canvas, output] = [section.querySelector("canvas"), section.querySelector("output")];
   const { judge: judges, set: sets } = section.querySelector("form").elements;
+  const share = (row, at) => (row.scores[at] - row.lowest) / (row.highest - row.lowest || 1);
   const mean = (scores) => scores.reduce((sum, score) => sum + score, 0) / scores.length;
   let shown = [];
   let [width, height] = [0, 0];
@@ -40,7 +41,7 @@
     const palette = colours();
     shown.forEach((row, line) =>
       row.positions.forEach((position, at) => {
-        context.fillStyle = palette[Math.min(Math.max(Math.round(0.9 * row.scores[at]), 0), 9)];
+        context.fillStyle = palette[Math.min(Math.max(Math.round(9 * share(row, at)), 0), 9)];
         context.fillRect((position - 1) * width, line * height, width, height);
       }),
     );
@@ -52,7 +53,7 @@
     const row = shown[Math.floor(event.offsetY / height)];
     const position = Math.floor(event.offsetX / width) + 1;
     const at = row ? row.positions.indexOf(position) : -1;
-    if (at >= 0) output.textContent = `${row.model} ${row.run_tag}: question ${position} of ${row.question_set}, ${row.scores[at].toFixed(1)}`;
+    if (at >= 0) output.textContent = `${row.model} ${row.run_tag}: question ${position} of ${row.question_set}, ${row.scores[at].toFixed(2)}`;
   });
   fill(judges, [...new Set(rows.map((row) => row.judge))]);
   section.addEventListener("change", draw);
