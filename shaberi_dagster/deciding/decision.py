@@ -347,6 +347,8 @@ class _Record:
     def __init__(self, decision: Decision, contest: Contest, workspace: Workspace) -> None:
         self._decision, self._contest, self._workspace = decision, contest, workspace
         self._looks: list[dict[str, Any]] = []
+        keys = {"decision_id": decision.decision_id}
+        self._stored = workspace.lake.read("decision_looks", keys)  # of the time before
 
     def add(self, found: Sequence[Look]) -> None:
         names = [candidate.name for candidate in self._decision.candidates]
@@ -354,6 +356,8 @@ class _Record:
         self._looks += [vars(look) | {"a": names[look.a], "b": names[look.b]} | shared for look in found]
         frame = pl.DataFrame(self._looks, schema=DECISION_LOOKS.schema)
         frame = frame.with_columns(pl.col("estimate", "lower", "upper").fill_nan(None))
+        before = self._stored.filter(pl.col("n_asked") < frame["n_asked"].min())
+        frame = pl.concat([before.select(frame.columns), frame])
         self._workspace.lake.replace("decision_looks", frame, {"decision_id": self._decision.decision_id})
 
     def state(self, state: State, n_asked: int, reason: str | None = None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.lake.formats import FORMAT_NAME, check_format
+from shaberi_dagster.lake.formats import check_format, unfinished_copy, write_format
 from shaberi_dagster.lake.log import LOG
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.store import Lake
@@ -38,7 +38,7 @@ def copy_lake(source: str, target: str, changed: Callable[[int, int], object] = 
 
     Args:
         source: A warehouse, as in `SHABERI_WAREHOUSE`.
-        target: Another one, in which there is no lake yet.
+        target: Another one, in which there is no lake yet, or such a copy that was not finished.
         changed: Told how many files are copied, and of how many.
 
     Returns:
@@ -50,18 +50,23 @@ def copy_lake(source: str, target: str, changed: Callable[[int, int], object] = 
     """
     lake = Lake(_folder(source))
     folder = _folder(target)
-    if check_format(lake.folder) is None:
+    if (stored := check_format(lake.folder)) is None:
         raise ConfigurationError(f"no lake in {source}")
-    if check_format(folder) is not None or ((store := Mirror.of(folder)) and not store.is_empty()):
-        raise ConfigurationError(f"{target} has a lake already: name another place")
-    if not store and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigurationError(f"{target} is no empty folder: name another place")
+    store = Mirror.of(folder)
+    if store and not store.is_empty():
+        store.pull()
+    if unfinished_copy(folder) != source:
+        if check_format(folder) is not None or (store and not store.is_empty()):
+            raise ConfigurationError(f"{target} has a lake already: name another place")
+        if not store and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ConfigurationError(f"{target} is no empty folder: name another place")
     if not store and lake.folder in folder.parents:
         raise ConfigurationError(f"{target} is in {source}: name a place beside it")
     if store:
         store.check_conditions()
     names = _names(lake)
     make_folder(folder)
+    write_format(folder, copied_from=source)
     for first in range(0, len(names), _TOGETHER):
         some = names[first : first + _TOGETHER]
         for name in some:
@@ -72,9 +77,14 @@ def copy_lake(source: str, target: str, changed: Callable[[int, int], object] = 
             store.push(some)
         changed(first + len(some), len(names))
     size = sum((folder / name).stat().st_size for name in names)
-    with tempfile.TemporaryDirectory() as elsewhere:
-        copy = Lake(_folder(target, Path(elsewhere)))
-        rows = {table: _compared(lake, copy, table) for table in lake.versions()}
+    write_format(folder, stored)
+    try:
+        with tempfile.TemporaryDirectory() as elsewhere:
+            copy = Lake(_folder(target, Path(elsewhere)))
+            rows = {table: _compared(lake, copy, table) for table in lake.versions()}
+    except BaseException:  # also an interrupt: what was not compared is no lake yet
+        write_format(folder, copied_from=source)
+        raise
     return Copied(rows, len(names), size)
 
 
@@ -85,11 +95,11 @@ def _folder(warehouse: str, mirrors: Path | None = None) -> Path:
 
 
 def _names(lake: Lake) -> list[str]:
-    """The lake's files below its folder, those that name others after them: cut short, the copy is no lake."""
+    """The lake's files below its folder, those that name others after them."""
     tables = [lake.path(table) for table in lake.versions()]
     logs = [path for table in tables for path in sorted((table / LOG).iterdir())]
     data = [path for table in tables for path in sorted(table.rglob("*.parquet")) if path.parent.name != LOG]
-    return [*(path.relative_to(lake.folder).as_posix() for path in (*data, *logs)), FORMAT_NAME]
+    return [path.relative_to(lake.folder).as_posix() for path in (*data, *logs)]
 
 
 def _compared(lake: Lake, copy: Lake, table: str) -> int:
@@ -101,5 +111,5 @@ def _compared(lake: Lake, copy: Lake, table: str) -> int:
     rows, copied = lake.read(table), copy.read(table)
     is_same_version = lake.delta(table).version() == copy.delta(table).version()
     if not is_same_version or not rows.hash_rows().sort().equals(copied.hash_rows().sort()):
-        raise ShaberiError(f"the copy of {table} is not the same: write nothing meanwhile, and copy to another place")
+        raise ShaberiError(f"the copy of {table} is not the same: write nothing meanwhile, and copy it again")
     return rows.height

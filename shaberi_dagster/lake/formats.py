@@ -20,7 +20,7 @@ the endpoint, the table `judge_configs`, endpoints with earlier addresses in spe
 they are made of (`question_ids`, `question_scores`). 7: `runs.reused_replies`, who answered a call
 (`calls.reply_model`), and in metrics both ends of scores by rules (`score_upper`, `n_undecided`)."""
 FORMAT_NAME = "_format.json"
-_FIRST = 1
+_FIRST, _COPYING = 1, "copying"
 
 
 def stored_format(folder: Path) -> int | None:
@@ -34,6 +34,10 @@ def stored_format(folder: Path) -> int | None:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return _FIRST if next(folder.glob(f"*/{LOG}"), None) else None
+    if (source := _copied_from(text)) is not None:
+        raise ConfigurationError(
+            f"the lake in {folder} is a copy that was not finished: `shaberi copy-lake {source} {folder}` finishes it"
+        )
     try:
         number = json.loads(text)["format"]
     except (ValueError, KeyError, TypeError):
@@ -63,9 +67,29 @@ def check_format(folder: Path) -> int | None:
     return stored
 
 
-def write_format(folder: Path, number: int = FORMAT) -> None:
-    """Give a lake its format: a new one before its first table is made, an older one after each step of an upgrade."""
-    content = (json.dumps({"format": number}) + "\n").encode()
+def unfinished_copy(folder: Path) -> str | None:
+    """Return the source of a copy in a folder that was not finished; None where there is none."""
+    path = folder / FORMAT_NAME
+    return _copied_from(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def _copied_from(text: str) -> str | None:
+    try:
+        return str(json.loads(text)[_COPYING])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def write_format(folder: Path, number: int = FORMAT, copied_from: str | None = None) -> None:
+    """Give a lake its format: a new one before its first table is made, an older one after each step of an upgrade.
+
+    Args:
+        folder: The lake.
+        number: Its format.
+        copied_from: What it is a copy of, as long as the copy is not finished; nobody takes it for a lake.
+    """
+    document = {"format": number} if copied_from is None else {_COPYING: copied_from}
+    content = (json.dumps(document) + "\n").encode()
     if mirror := Mirror.of(folder):
         mirror.put(FORMAT_NAME, content)
     else:

@@ -66,3 +66,28 @@ def test_a_copy_that_is_not_the_same_is_said(lake: Lake, tmp_path: Path, monkeyp
     monkeypatch.setattr(copying.shutil, "copyfile", damaged)
     with pytest.raises(ShaberiError, match="the copy of answers is not the same"):
         copy_lake(str(lake.folder), str(tmp_path / "copy"))
+
+
+@pytest.mark.parametrize("at", [0, 3])
+def test_an_unfinished_copy_is_no_lake_and_is_finished_by_the_same_command(
+    at: int, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied = 0
+
+    def interrupted(source: Path, target: Path) -> None:
+        nonlocal copied
+        if copied == at:
+            raise KeyboardInterrupt
+        target.write_bytes(source.read_bytes())
+        copied += 1
+
+    place = str(tmp_path / "copy")
+    with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
+        context.setattr(copying.shutil, "copyfile", interrupted)
+        copy_lake(str(lake.folder), place)
+    with pytest.raises(ConfigurationError, match=f"was not finished: `shaberi copy-lake {lake.folder} "):
+        Lake(tmp_path / "copy").append("answers", answers("z"))
+    with pytest.raises(ConfigurationError, match="was not finished"):
+        copy_lake(place, f"{place}-of-it")
+    assert copy_lake(str(lake.folder), place).rows == {"answers": 9, "runs": 0}
+    assert Lake(tmp_path / "copy").read("answers").equals(lake.read("answers"))
