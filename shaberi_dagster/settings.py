@@ -188,6 +188,8 @@ class Settings:
             _make_mirror(place, warehouse)
             beside = Path.cwd()
         datasets, prices = environment.get("SHABERI_DATASETS"), environment.get("SHABERI_PRICES")
+        if prices and not Path(prices).is_file():
+            raise ConfigurationError(f"price file {prices} is not there: SHABERI_PRICES names it")
         return cls(
             warehouse=warehouse,
             dagster_home=Path(environment.get("DAGSTER_HOME") or beside / ".dagster").absolute(),

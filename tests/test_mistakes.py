@@ -17,8 +17,8 @@ pytestmark = pytest.mark.e2e
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--model", "a@@b"], "must not have '@@', which stands between a run's model and its tag: give the tag with"),
-        (["--model", "gtp:x"], "write ENDPOINT:MODEL (`shaberi endpoints` lists them)"),
+        (["--model", "a@@b", "--tag", "c"], "--model a@@b names the tag b, --tag names c: leave one out"),
+        (["--model", "gtp:x"], "write ENDPOINT:MODEL (`shaberi endpoints` lists them"),
         (["--model", "unknown-model"], "no known endpoint serves model 'unknown-model': give --base-url"),
         (["--model", "m", "--param", "top_k"], "--param top_k: write it as KEY=VALUE, such as top_k=20"),
         (["--model", "m", "--param", "temperature=1"], "--param temperature: use --temperature"),
@@ -131,8 +131,8 @@ def test_a_run_that_is_larger_than_asked_says_so_and_one_that_grows_as_well(tmp_
         smaller = run("run-evals", *asked, "--limit", "1", "--dry-run", environment=environment).succeeded()
         larger = run("run-evals", *asked, environment=environment).succeeded()
 
-    assert smaller.err.endswith("run m@@default has the first 2 questions: --limit 1 leaves none out\n")
-    assert "run m@@default had the first 2 questions: this asks the others, too" in larger.err
+    assert smaller.err.endswith("m has 2 questions of gsm8k: --limit 1 changes nothing, a limit only grows\n")
+    assert "`--limit all` takes the rest" in larger.err
 
 
 def test_a_server_that_has_only_failed_so_far_is_named_at_once(tmp_path: Path) -> None:

@@ -174,6 +174,8 @@ class Evaluation:
                             set_status(spec, self.workspace)
                             self.workspace.changed(spec.run_id)
         self.calls_made = dict(self._n_calls() - calls_before)
+        for unpriced in self.workspace.budget.unpriced():
+            reporter.note(unpriced)
         reused = self.workspace.lake.read("runs", {"run_id": [spec.run_id for spec in self._specs]})
         for run_id, text in reused.select("run_id", "reused_replies").drop_nulls().sort("run_id").iter_rows():
             reporter.note(f"{reuse_remark(run_id, text)} Another --tag with --fresh makes calls of its own.")
@@ -429,10 +431,9 @@ class Evaluation:
             note(f"{name}: {settings.question_set} ({settings.n_questions} questions, from {settings.source})")
         if self._is_sampled():
             planned = sum(spec.n_planned(name) for spec in self._specs for name in self.benchmarks)
-            note(
-                f"samples: {planned - self._n_missing} of {planned} are there or paid for, "
-                f"{self._n_missing} calls to make"
-            )
+            note(f"samples: {planned - self._n_missing} of {planned} are there or paid for")
+        if self._is_sampled() or self.workspace.options.max_cost is not None:
+            note(calls_in_words(self.plan(), self.workspace.options.max_cost))
         ruled = [name for name in self.benchmarks if get_benchmark(name).has_rule]
         if ruled and Judgements.name in self._stages():
             graders = ", ".join(self._graders())
@@ -450,6 +451,21 @@ class Evaluation:
                 f"judge {DEFAULT_MODEL} is a tiny model that shows the pipeline at work; its scores mean little. "
                 "Name a real one with --judge-model."
             )
+
+
+def calls_in_words(estimates: Sequence[Forecast], max_cost: float | None) -> str:
+    """Say how many calls a command makes, stage by stage, and what they cost beside what may be spent."""
+    counts = []
+    for stage in dict.fromkeys(estimate.stage for estimate in estimates):
+        own = [estimate for estimate in estimates if estimate.stage == stage]
+        least, most = sum(estimate.calls for estimate in own), sum(estimate.calls_most for estimate in own)
+        if most:
+            counts.append(f"{least:,} {stage}" if most == least else f"{least:,} to {most:,} {stage}")
+    costs = [estimate.cost_usd for estimate in estimates if estimate.calls_most]
+    known = sum(cost for cost in costs if cost is not None)
+    unknown = ", some at unknown prices" if None in costs else ""
+    money = "" if max_cost is None else f"; about ${known:.2f}{unknown}, of at most ${max_cost:.2f}"
+    return f"calls to make: {', '.join(counts) or 'none'}{money}"
 
 
 def _check_answered(before: RunSpec, spec: RunSpec, request: RunRequest, kind: Kind, benchmarks: Sequence[str]) -> None:

@@ -55,13 +55,7 @@ def copy_lake(source: str, target: str, changed: Callable[[int, int], object] = 
     store = Mirror.of(folder)
     if store and not store.is_empty():
         store.pull()
-    if unfinished_copy(folder) != source:
-        if check_format(folder) is not None or (store and not store.is_empty()):
-            raise ConfigurationError(f"{target} has a lake already: name another place")
-        if not store and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ConfigurationError(f"{target} is no empty folder: name another place")
-    if not store and lake.folder in folder.parents:
-        raise ConfigurationError(f"{target} is in {source}: name a place beside it")
+    _check_target(lake, folder, source, target, store)
     if store:
         store.check_conditions()
     names = _names(lake)
@@ -86,6 +80,21 @@ def copy_lake(source: str, target: str, changed: Callable[[int, int], object] = 
         write_format(folder, copied_from=source)
         raise
     return Copied(rows, len(names), size)
+
+
+def _check_target(lake: Lake, folder: Path, source: str, target: str, store: Mirror | None) -> None:
+    """Refuse a place with anything but an unfinished copy of the same lake.
+
+    Raises:
+        ConfigurationError: Something is there, or the place is within the lake.
+    """
+    if unfinished_copy(folder) != source:
+        if check_format(folder) is not None or (store and not store.is_empty()):
+            raise ConfigurationError(f"{target} has a lake already: name another place")
+        if not store and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise ConfigurationError(f"{target} is no empty folder: name another place")
+    if not store and lake.folder in folder.parents:
+        raise ConfigurationError(f"{target} is in {source}: name a place beside it")
 
 
 def _folder(warehouse: str, mirrors: Path | None = None) -> Path:

@@ -1,5 +1,7 @@
 """Budgets that calls are counted against."""
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from shaberi_dagster.errors import ConfigurationError
@@ -30,18 +32,31 @@ class Budget:
     refused: int = 0
     prices: PriceList = field(default_factory=PriceList)
     _unknown: str | None = None
+    _unpriced: Counter[tuple[str, str]] = field(default_factory=Counter)
 
-    def check(self, model: str, base_url: str) -> None:
+    def check(self, models: Collection[tuple[str, str]]) -> None:
         """See that the budget can be kept, before anything is spent.
 
+        Args:
+            models: Each model that is called, with its address.
+
         Raises:
-            ConfigurationError: There is a limit in US dollars, and the model's price is unknown.
+            ConfigurationError: There is a limit in US dollars, and no model's price is known.
         """
-        if self.max_cost_usd is not None and not self.prices.is_price_known(model, base_url):
-            raise ConfigurationError(
-                f"the price of {model} at {base_url} is unknown, so a limit in US dollars cannot be kept: "
-                "use --max-tokens-total"
-            )
+        if self.max_cost_usd is None or not models or any(self.prices.is_price_known(*one) for one in models):
+            return
+        named = ", ".join(f"{model} at {base_url}" for model, base_url in sorted(models))
+        raise ConfigurationError(
+            f"the price of {named} is unknown, so a limit in US dollars cannot be kept: use --max-tokens-total, or "
+            "write the price into a file of SHABERI_PRICES"
+        )
+
+    def unpriced(self) -> list[str]:
+        """Say which calls are not in the sum that is compared with the limit."""
+        return [
+            f"{count:,} calls of {model} at {base_url} have no known price: --max-cost does not count them"
+            for (model, base_url), count in sorted(self._unpriced.items())
+        ]
 
     def count(self, call: Call) -> None:
         """Count a call that was made."""
@@ -55,9 +70,9 @@ class Budget:
         if self.max_cost_usd is not None:
             cost = self.prices.cost(call.to_record())
             if cost is None:
-                self._unknown = f"the price of {call.model} is unknown, so the budget cannot be kept"
-                return
-            self.cost_usd += cost.usd
+                self._unpriced[call.model, call.base_url] += 1
+            else:
+                self.cost_usd += cost.usd
 
     def objection(self) -> str | None:
         """Say why no further call may be made; None when it may."""

@@ -570,7 +570,6 @@ class JournaledCalls(Generic[ItemT]):
     async def _check(self, endpoints: AbstractSet[ModelEndpoint]) -> None:
         budget = self._workspace.budget
         for endpoint, model in sorted(endpoints - self._checked, key=lambda one: (one[0].base_url, one[1])):
-            budget.check(model, endpoint.base_url)
             if budget.objection() is None:
                 try:
                     await self._engine.check(endpoint, model)

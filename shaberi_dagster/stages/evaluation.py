@@ -222,9 +222,8 @@ def check_endpoints(
     for endpoint in sorted({endpoint for endpoint, _ in needed | possible}, key=str):
         api_key(endpoint, workspace.environment)  # also refuses one that does not belong there
     thread = workspace.engine_thread()
+    workspace.budget.check({(model, endpoint.base_url) for endpoint, model in needed | possible})
     for endpoint, model in sorted(needed | possible, key=lambda pair: (pair[1], str(pair[0]))):
-        if (endpoint, model) in needed:
-            workspace.budget.check(model, endpoint.base_url)
-        elif endpoint.base_url == EMBEDDED_URL:
+        if (endpoint, model) not in needed and endpoint.base_url == EMBEDDED_URL:
             continue
         thread.run(thread.engine.check(endpoint, model))

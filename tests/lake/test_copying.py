@@ -82,9 +82,10 @@ def test_an_unfinished_copy_is_no_lake_and_is_finished_by_the_same_command(
         copied += 1
 
     place = str(tmp_path / "copy")
-    with monkeypatch.context() as context, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as context:
         context.setattr(copying.shutil, "copyfile", interrupted)
-        copy_lake(str(lake.folder), place)
+        with pytest.raises(KeyboardInterrupt):
+            copy_lake(str(lake.folder), place)
     with pytest.raises(ConfigurationError, match=f"was not finished: `shaberi copy-lake {lake.folder} "):
         Lake(tmp_path / "copy").append("answers", answers("z"))
     with pytest.raises(ConfigurationError, match="was not finished"):

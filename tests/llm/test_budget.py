@@ -75,11 +75,22 @@ def test_reasoning_beside_the_completion_counts_against_the_budget(tmp_path, ask
 
 def test_a_price_that_nobody_knows_is_refused_before_anything_is_spent():
     budget = Budget(max_cost_usd=5.0)
-    budget.check(**PRICED)
-    budget.check("embedded/smollm2-135m", "embedded:")
+    unknown = ("my-model", "http://localhost:8000/v1")
+    budget.check([tuple(PRICED.values()), unknown])
+    budget.check([("embedded/smollm2-135m", "embedded:")])
+    budget.check([])
     with pytest.raises(ConfigurationError, match="price of my-model at http://localhost:8000/v1 is unknown"):
-        budget.check("my-model", "http://localhost:8000/v1")
-    Budget(max_tokens=5).check("my-model", "http://localhost:8000/v1")
+        budget.check([unknown])
+    Budget(max_tokens=5).check([unknown])
+
+
+def test_calls_of_unknown_price_are_counted_and_named(finished):
+    budget = Budget(max_cost_usd=5.0)
+    for _ in range(3):
+        budget.count(replace(finished("a"), model="my-model", usage=Usage(10, 1, 0, 0)))
+    (said,) = budget.unpriced()
+    assert said.startswith("3 calls of my-model at ")
+    assert budget.objection() is None
 
 
 def test_an_endpoint_that_reports_no_tokens_ends_a_budget_at_once(finished):
@@ -98,7 +109,7 @@ def test_the_users_own_price_counts(finished, tmp_path):
     path = tmp_path / "prices.yaml"
     path.write_text("- {model: my-model, input: 1, output: 10}", encoding="utf-8")
     budget = Budget(max_cost_usd=0.02, prices=PriceList.read(path))
-    budget.check("my-model", "http://localhost:8000/v1")
+    budget.check([("my-model", "http://localhost:8000/v1")])
     budget.count(replace(finished("a"), model="my-model", usage=Usage(10_000, 1_000, 0, 0)))
     assert budget.cost_usd == pytest.approx(0.02)
     assert budget.objection() == "the budget of $0.02 is reached ($0.0200)"
