@@ -15,7 +15,7 @@ import typer
 
 from shaberi_dagster.cli.interrupts import INTERRUPTED, say_how_to_go_on, take_interrupts
 from shaberi_dagster.errors import ShaberiError, SqlError, is_interrupt
-from shaberi_dagster.lake.damage import damage_behind
+from shaberi_dagster.lake.damage import causes, damage_behind
 from shaberi_dagster.plugins.discovery import added_names
 from shaberi_dagster.settings import VERSION, Settings, warehouse_folder
 from shaberi_dagster.show.streams import outliving_readers
@@ -157,9 +157,15 @@ def _usage_error(error: BaseException) -> int:
         line = f"error: {' '.join(_plain(text).split()).rstrip('.')}{hint}"
         print(text if text.lstrip().startswith("Usage:") else line, file=sys.stderr)  # noqa: T201
         return USAGE
-    if damage := _damage_behind(error):
+    if damage := _damage_behind(error, anyway=not isinstance(error, OSError)):
         _report(error, str(damage))
         return damage.exit_code
+    if database := next((link for link in causes(error) if type(link).__module__ == "sqlite3"), None):
+        place = f"a database of Dagster, in {Settings.from_environment().dagster_home}"
+        _report(
+            error, f"{place}: {database}; free space there, then run the same command again: finished calls are kept"
+        )
+        return USAGE
     if isinstance(error, OSError) and error.strerror:
         _report(error, f"{error.filename or 'the output'}: {error.strerror} (--debug shows where)")
         return USAGE
@@ -172,10 +178,10 @@ def _plain(text: str) -> str:
     return text.replace("Value error, ", "").replace("Input should be", "must be")
 
 
-def _damage_behind(error: BaseException) -> ShaberiError | None:
+def _damage_behind(error: BaseException, *, anyway: bool = False) -> ShaberiError | None:
     """The damaged file of the lake that is behind an error, if there is one."""
     try:
-        return damage_behind(error, Settings.from_environment().warehouse)
+        return damage_behind(error, Settings.from_environment().warehouse, anyway=anyway)
     except ShaberiError:  # of the settings, which is what was said
         return None
 

@@ -91,7 +91,7 @@ def open_instance(home: Path, say: Callable[[str], object] = _tell) -> dg.Dagste
     prepare_home(home)
     os.environ["DAGSTER_HOME"] = str(home)
     with at_the_instance(home, "instance"):
-        instance = dg.DagsterInstance.from_ref(kept_open(InstanceRef.from_dir(str(home), overrides=_OF_COMMANDS)))
+        instance = dg.DagsterInstance.from_ref(kept_open(_configured(home)))
         for storage in ("run_storage", "event_log_storage", "schedule_storage"):
             getattr(instance, storage)  # makes its tables
         if isinstance(instance.run_storage, SqliteRunStorage):
@@ -100,6 +100,16 @@ def open_instance(home: Path, say: Callable[[str], object] = _tell) -> dg.Dagste
         if database_url():  # else each event would take a connection of its own
             instance.optimize_for_webserver(statement_timeout=0, pool_recycle=3600, max_overflow=20)
         return instance
+
+
+def _configured(home: Path) -> InstanceRef:
+    try:
+        return InstanceRef.from_dir(str(home), overrides=_OF_COMMANDS)
+    except Exception as error:  # whatever a file of the user's own can make Dagster raise
+        reason = " ".join(str(error).split())
+        raise ConfigurationError(
+            f"{home / 'dagster.yaml'} is no configuration of Dagster: {reason[:300]}; without the file it is made again"
+        ) from error
 
 
 @contextmanager

@@ -78,14 +78,15 @@ class DamagedLakeError(ShaberiError):
         self.damages = damages
 
 
-def damage_behind(error: BaseException, folder: Path) -> DamagedLakeError | None:
+def damage_behind(error: BaseException, folder: Path, *, anyway: bool = False) -> DamagedLakeError | None:
     """The damaged file that is behind an error of a library that reads, if there is one.
 
     Args:
         error: What was raised.
         folder: The warehouse; it is only looked at where the error may be of a file.
+        anyway: Look also where nothing in the error points at a file: a flipped byte can make code fail anywhere.
     """
-    chain = _chain(error)
+    chain = causes(error)
     if known := next((link for link in chain if isinstance(link, DamagedLakeError)), None):
         return known
     said = " ".join(
@@ -93,7 +94,7 @@ def damage_behind(error: BaseException, folder: Path) -> DamagedLakeError | None
         for link in chain
         if type(link).__module__.partition(".")[0] in _OF_READERS or isinstance(link, FileNotFoundError)
     )
-    if not _OF_FILES.search(said):
+    if not (anyway or _OF_FILES.search(said)):
         return None
     tables = [path.name for path in _table_folders(folder)]
     named = [name for name in tables if f"/{name}/" in said] or tables
@@ -101,7 +102,7 @@ def damage_behind(error: BaseException, folder: Path) -> DamagedLakeError | None
     return DamagedLakeError(found) if found else None
 
 
-def _chain(error: BaseException | None) -> list[BaseException]:
+def causes(error: BaseException | None) -> list[BaseException]:
     """Return an error and those behind it, each once: an error that is raised twice stands behind itself."""
     chain: list[BaseException] = []
     while error is not None and error not in chain:

@@ -25,6 +25,7 @@ from shaberi_dagster.judges.sets import ADOPTED, adopted_sets
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.damage import DamagedLakeError, damage_behind, find_damage
 from shaberi_dagster.lake.formats import FORMAT, stored_format
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.views import VIEWS
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
@@ -194,6 +195,10 @@ def _lake(settings: Settings) -> Iterator[CheckResult]:
                 yield CheckResult(
                     f"{view} judgements", count == 0, f"{count} rows; materialize judgements to renew them"
                 )
+            unlike = fetch(catalog, "unlike_metrics")
+            named = ", ".join(row["run_id"] for row in unlike)
+            detail = f"of {named} are not the mean of their scores: a file of table metrics is damaged"
+            yield CheckResult("metrics", not unlike, detail if unlike else "each is the mean of its scores")
     except (ShaberiError, duckdb.Error) as error:
         told = damage_behind(error, settings.warehouse) or error
         yield CheckResult("catalog", fine=False, detail=str(told).splitlines()[0])

@@ -171,7 +171,9 @@ class Pages:
             yield catalog
         except BaseException as error:
             catalog.close()
-            if damage := damage_behind(error, self._warehouse):
+            if damage := damage_behind(
+                error, self._warehouse, anyway=isinstance(error, Exception) and not isinstance(error, ShaberiError)
+            ):
                 raise damage from None
             raise
         self._idle.append(catalog)
