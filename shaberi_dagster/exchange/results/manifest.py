@@ -5,7 +5,7 @@ Everything is read from the lake, so the same lake gives the same manifest; what
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -27,6 +27,7 @@ from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.passes.registry import PASSES, make_pass
 from shaberi_dagster.runs.spec import PassSpec, RunSpec
 from shaberi_dagster.util.identity import sha256_json
+from shaberi_dagster.util.progress import failures_in_words
 
 FORMAT = "shaberi-results/1"
 STAGES = {
@@ -64,9 +65,13 @@ _COLUMNS = {
     JUDGEMENTS.name: (
         *(*_STATE, "question_id", "strategy", "answer_hash", "judge", "superseded"),
         *("judge_model", "judge_config_hash", "judge_prompt_hash", "created_at"),
+        *("judge_prompt_tokens", "judge_completion_tokens"),
     ),
-    PASS_OUTPUTS.name: (*_STATE, "pass", "pass_version", "pass_config", "pass_config_hash", "pass_prompt_hash"),
-    SCORES.name: ("pipeline", "pipeline_hash"),
+    PASS_OUTPUTS.name: (
+        *(*_STATE, "pass", "pass_version", "pass_config", "pass_config_hash", "pass_prompt_hash"),
+        *("pass_prompt_tokens", "pass_completion_tokens"),
+    ),
+    SCORES.name: ("benchmark", "pipeline", "pipeline_hash", "deltas"),
     METRICS.name: _METRICS,
     CALLS.name: (
         *("stage", "benchmark", "status", "created_at", "cost_usd", "price_source"),
@@ -228,6 +233,7 @@ def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
         "question_sets": {name: _question_set(records, name) for name in spec.benchmarks},
         "tokens": tokens,
         "cost": {"currency": "USD"} | cost,
+        "summary": summary_of(records),
         "metrics": metric_rows(records.metrics.filter(null_policy="legacy")),
         "artifacts": max(records.artifacts.values()),
         "git_commit": run["git_commit"],
@@ -326,7 +332,7 @@ def _benchmarks(records: Records) -> dict[str, Document]:
         found[name] = {
             "status": state,
             "artifacts": records.artifacts[name],
-            "error": error or None,
+            "error": error or _failed_parts(parts) or None,
             "incomplete_parts": [
                 f"{stage} {part}".rstrip()
                 for stage, stage_parts in parts.items()
@@ -337,6 +343,59 @@ def _benchmarks(records: Records) -> dict[str, Document]:
             "answers": parts["answers"][""],
         }
     return found
+
+
+def _failed_parts(parts: Mapping[str, Mapping[str, Document]]) -> str:
+    """Say which parts of a benchmark failed, and of what."""
+    failed = {
+        f"{stage} {part}".rstrip(): counts["failures"]
+        for stage, stage_parts in parts.items()
+        for part, counts in stage_parts.items()
+        if counts["failures"]
+    }
+    return "; ".join(f"{part}: {failures_in_words(sum(n.values()), Counter(n))}" for part, n in failed.items())
+
+
+def summary_of(records: Records, benchmarks: Collection[str] | None = None) -> Document:
+    """Return overall scores, tokens by judge and by pass, and statistics of passes.
+
+    An overall score is the mean of the scores of the benchmarks under the policy legacy. `total` are the scores that
+    a pass looked at, `penalized` those that it lowered, and `avg_penalty` is the mean of what it took off these.
+
+    Args:
+        records: The run.
+        benchmarks: Only these; None means all.
+    """
+    own = pl.lit(value=True) if benchmarks is None else pl.col("benchmark").is_in(list(benchmarks))
+    by = ["judge", "strategy", "pipeline"]
+    scored = records.metrics.filter(own, pl.col("score").is_not_null(), null_policy="legacy")
+    overall = scored.group_by(by, maintain_order=True).agg(pl.col("score").mean(), n_benchmarks=pl.len())
+    lowered = pl.col("delta") < 0
+    passes = (
+        records.scores.filter(own)
+        .explode("deltas")
+        .drop_nulls("deltas")
+        .unnest("deltas")
+        # A pass takes the same off in every pipeline that it is in: the shortest one has them once.
+        .filter(
+            pl.col("pipeline") == pl.col("pipeline").sort_by(pl.col("pipeline").str.len_chars()).first().over("pass")
+        )
+        .group_by("pass")
+        .agg(total=pl.len(), penalized=lowered.sum(), avg_penalty=pl.col("delta").filter(lowered).mean())
+        .sort("pass")
+    )
+    return {
+        "overall": overall.to_dicts(),
+        "tokens_by_judge": _tokens_by("judge", records.judgements.filter(own)),
+        "tokens_by_pass": _tokens_by("pass", records.pass_outputs.filter(own)),
+        "passes": {row.pop("pass"): row for row in passes.to_dicts()},
+    }
+
+
+def _tokens_by(column: str, rows: pl.DataFrame) -> dict[str, Document]:
+    kinds = ("prompt_tokens", "completion_tokens")
+    sums = rows.group_by(column).agg(pl.col(f"{column}_{kind}").sum().alias(kind) for kind in kinds).sort(column)
+    return {row.pop(column): row | {"total_tokens": row[kinds[0]] + row[kinds[1]]} for row in sums.to_dicts()}
 
 
 def _part(tally: _Tally, planned: int) -> Document:

@@ -32,6 +32,7 @@ from shaberi_dagster.exchange.results.manifest import (
     question_sets,
     read_records,
     stored_run,
+    summary_of,
 )
 from shaberi_dagster.lake.catalog import check_there, connect
 from shaberi_dagster.lake.schemas import ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, SCORES, LakeTable
@@ -377,7 +378,7 @@ class _Files:
     """
 
     def __init__(self, own: Folder, lake: Lake, records: Records, *, compact: bool) -> None:
-        self._own, self._lake, self._compact = own, lake, compact
+        self._own, self._lake, self._compact, self._records = own, lake, compact, records
         self._about = {"format": FORMAT} | {name: records.run[name] for name in _RUN[:3]}
         self._artifacts, self._metrics, self._judge_configs = records.artifacts, records.metrics, records.judge_configs
         self._keys = {"run_id": records.run["run_id"]}
@@ -402,10 +403,12 @@ class _Files:
             SCORES: self._kept(SCORES, _SCORE, self._with_judge_model),
         }
         for folder in sorted(set(self._artifacts.values())):
-            own = pl.col("benchmark").is_in([name for name, place in self._artifacts.items() if place == folder])
+            names = [name for name, place in self._artifacts.items() if place == folder]
+            own = pl.col("benchmark").is_in(names)
             self._write_folder(folder, {table: lines.filter(own) for table, lines in kept.items()})
             metrics = metric_rows(self._metrics.filter(own))
-            self._own.write(f"{folder}/{METRICS}", [_json(self._about | {"metrics": metrics})])
+            summary = summary_of(self._records, names)
+            self._own.write(f"{folder}/{METRICS}", [_json(self._about | summary | {"metrics": metrics})])
 
     def _write_folder(self, folder: str, kept: Mapping[LakeTable, pl.DataFrame]) -> None:
         """Write the files of some benchmarks, but their metrics."""
