@@ -210,9 +210,18 @@ def _contender(name: str, request: DecisionRequest, workspace: Workspace) -> Con
         raise ConfigurationError(f"{name} names the tag {tag}, --tag names {request.tag}: leave one out")
     model = check_model_name(model or name)
     first, *others = named_tags(workspace.lake, model, tag) or [tag]
-    spec = _full_spec(model, first, request, workspace)
+    spec = _judged_by(_full_spec(model, first, request, workspace), request.judge_models or ())
     run_ids = (spec.run_id, *(run_id_of(model, other) for other in others))
     return Contender(spec, tag=tag if others else None, run_ids=run_ids)
+
+
+def _judged_by(spec: RunSpec, names: Sequence[str]) -> RunSpec:
+    """Return an evaluation of which only some judges count, those that are named; a run may have others."""
+    benchmarks = {
+        name: settings.model_copy(update={"judges": tuple(spec.chosen_judges(name, names)) or settings.judges})
+        for name, settings in spec.benchmarks.items()
+    }
+    return spec.model_copy(update={"benchmarks": benchmarks}) if names else spec
 
 
 def _full_spec(model: str, tag: str, request: DecisionRequest, workspace: Workspace) -> RunSpec:
