@@ -17,6 +17,7 @@ import shaberi_dagster as shaberi
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.ensemble import read_stored_report
+from shaberi_dagster.reports.figures import decimals
 from shaberi_dagster.show.data import as_json
 from shaberi_dagster.show.ensemble import ensemble_result
 from shaberi_dagster.statistics.significance import sign_flip_intervals
@@ -174,7 +175,7 @@ def line_of(row: tuple[str, str, str], line: dict[str, Any]) -> list[str]:
     """The cells in which people read it; without intervals, and without a judge whose name is too long for its column."""
     cells = [
         *(name for name in row if not name.startswith("rule:")),
-        f"{line['score']:.2f}",
+        decimals(line["score"]),
         f"{line['n_scored']}/{line['n_planned']}",
     ]
     return cells + ([f"{line['difference']:+.2f}", str(line["n"])] if "difference" in line else [])
@@ -223,7 +224,7 @@ def test_the_ensemble_report_and_the_comment_on_a_pull_request_have_the_judged_l
 
     comment = comment_on(tmp_path, document)
     for (benchmark, judge, name), line in judged.items():
-        start = f"| `{benchmark}` | `{judge}` | `{name}` | {line['score']:.2f} | "
+        start = f"| `{benchmark}` | `{judge}` | `{name}` | {decimals(line['score'])} | "
         found = next(text for text in comment.splitlines() if text.startswith(start))
         assert f"{line['n_scored']}/{line['n_planned']}" in found
         assert "difference" not in line or f"| {line['difference']:+.2f}" in found

@@ -76,7 +76,8 @@ class DecisionRequest(Frozen):
 
     def run_request(self, model: str, tag: str) -> RunRequest:
         """Return the request of the evaluation of which a decision about a model asks a part."""
-        return RunRequest(model=model, tag=tag, **{name: getattr(self, name) for name in _OF_RUNS})
+        settings = {name: getattr(self, name) for name in _OF_RUNS}
+        return RunRequest(model=model, tag=tag, **{"limit": "all"} | settings)  # a limited run is asked further
 
 
 _OF_RUNS = sorted(DecisionRequest.model_fields.keys() & RunRequest.model_fields.keys() - {"tag"})

@@ -9,8 +9,34 @@ Result = TypeVar("Result")
 _NO_MORE: Final = object()
 
 
+def _raise(_: Any, error: Exception) -> Any:
+    raise error
+
+
+async def _worker(
+    taken: Callable[[], Awaitable[Any]],
+    work: Callable[[Item], Awaitable[Result]],
+    failed: Callable[[Item, Exception], Result],
+    finished: "asyncio.Queue[tuple[bool, tuple[Item, Result] | BaseException | None]]",
+) -> None:
+    try:
+        while (item := await taken()) is not _NO_MORE:
+            try:
+                result = await work(item)
+            except Exception as error:  # noqa: BLE001 - raised again unless it is of this item
+                result = failed(item, error)
+            await finished.put((True, (item, result)))
+    except Exception as error:  # noqa: BLE001 - handed to whoever takes the results
+        await finished.put((False, error))
+    else:
+        await finished.put((False, None))
+
+
 async def run_all(
-    items: AsyncIterator[Item], work: Callable[[Item], Awaitable[Result]], workers: int
+    items: AsyncIterator[Item],
+    work: Callable[[Item], Awaitable[Result]],
+    workers: int,
+    failed: Callable[[Item, Exception], Result] = _raise,
 ) -> AsyncIterator[tuple[Item, Result]]:
     """Work on all items with a bounded number of workers, which take them from one iterator as they get free.
 
@@ -18,6 +44,7 @@ async def run_all(
         items: What to work on; taken one by one, so that they need not all be there at once.
         work: Makes an item's result.
         workers: Items in work at once; results wait to be taken, so the next ones are not begun too early.
+        failed: Returns the result of an item whose work raised, or raises what ends all work.
 
     Yields:
         Items with their results, as they are finished.
@@ -32,16 +59,7 @@ async def run_all(
         async with taking:
             return await anext(items, _NO_MORE)
 
-    async def worker() -> None:
-        try:
-            while (item := await taken()) is not _NO_MORE:
-                await finished.put((True, (item, await work(item))))
-        except Exception as error:  # noqa: BLE001 - handed to whoever takes the results
-            await finished.put((False, error))
-        else:
-            await finished.put((False, None))
-
-    tasks = [asyncio.create_task(worker()) for _ in range(workers)]
+    tasks = [asyncio.create_task(_worker(taken, work, failed, finished)) for _ in range(workers)]
     try:
         working = workers
         while working:

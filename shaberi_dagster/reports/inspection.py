@@ -149,7 +149,7 @@ def read_runs(
     }
     for kind, names in asked.items():
         if names:
-            check_known(kind.partition(" ")[0], names, known_names(catalog, kind))
+            check_known(kind.partition(" ")[0], names, known_names(catalog, kind, names))
     return fetch(catalog, "inspected_runs", **runs_chosen(models, tags, sources), benchmark=benchmark)
 
 

@@ -1,7 +1,7 @@
 """Named queries of `sql/queries`, their parameters, and the names that the lake has for these."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import duckdb
@@ -83,8 +83,16 @@ def _one_of(kind: str) -> str:
     return kind if kind in _KNOWN else kind.removesuffix("s")
 
 
-def known_names(connection: duckdb.DuckDBPyConnection, what: str) -> list[str]:
-    """List all names of a kind that the lake has: of `model`, `run`, `tag`, `benchmark`, `judge` and others."""
+def known_names(connection: duckdb.DuckDBPyConnection, what: str, given: Iterable[str] = ("@@",)) -> list[str]:
+    """List all names of a kind that the lake has: of `model`, `run`, `tag`, `benchmark`, `judge` and others.
+
+    Args:
+        connection: Over the lake.
+        what: The kind.
+        given: Names that a user gave: only where one names a run, runs are among the names of `model or run`.
+    """
+    if what == "model or run" and not any("@@" in name for name in given):
+        what = "model"
     return [name for (name,) in run_query(connection, _KNOWN[what]).fetchall()]
 
 

@@ -136,7 +136,7 @@ def read_question(
         ConfigurationError: The lake has no such question.
     """
     question = question_at(catalog, position, benchmark=benchmark, question_set=question_set)
-    check_known("model", models, known_names(catalog, "model or run"))
+    check_known("model", models, known_names(catalog, "model or run", models))
     which = {
         "benchmark": benchmark,
         "question_ids": [question["question_id"]],

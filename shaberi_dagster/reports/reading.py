@@ -88,7 +88,7 @@ def _selected(catalog: duckdb.DuckDBPyConnection, table: Table, selection: Any) 
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(selection).items()}
     for name, kind in _NAMES.items():
         if chosen.get(name):
-            check_known(kind.partition(" ")[0], chosen[name], known_names(catalog, kind))
+            check_known(kind.partition(" ")[0], chosen[name], known_names(catalog, kind, chosen[name]))
     names = parsed_statement(catalog, table.sql).named_parameters
     return run_statement(catalog, table.sql, {name: chosen.get(name) or None for name in names})
 

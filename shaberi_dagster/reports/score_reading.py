@@ -160,7 +160,7 @@ def _check_names(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, 
             continue
         seen = {getattr(row, column) for row in rows for column in columns}
         if missing := [name for name in names if name not in seen]:
-            check_known(kind.partition(" ")[0], missing, known_names(catalog, kind))
+            check_known(kind.partition(" ")[0], missing, known_names(catalog, kind, missing))
 
 
 def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> list[ScoreRow]:

@@ -251,27 +251,19 @@ class RowStage(Stage, Generic[ItemT]):
     async def make(self, item: ItemT, make_call: CallMaker) -> dict[str, Any]:
         """Make the row of an item."""
 
-    async def row_of(self, item: ItemT, make_call: CallMaker) -> dict[str, Any]:
-        """Make the row of an item; what a judge, parser or pass raises is this row's error, and other rows are made."""
-        of_calls: list[Exception] = []
+    def failed_row(self, item: ItemT, error: Exception) -> dict[str, Any]:
+        """Return the row of an item whose judge, parser or pass raised; other rows are made.
 
-        async def call(request: ChatRequest, purpose: str, *, lookup: bool = False) -> tuple[Call, bool]:
-            try:
-                return await make_call(request, purpose, lookup=lookup)
-            except Exception as error:
-                of_calls.append(error)
-                raise
-
-        try:
-            return await (_raised(item.failure) if item.failure else self.make(item, call))
-        except Exception as error:
-            if error in of_calls or (isinstance(error, ShaberiError) and not isinstance(error, PluginError)):
-                raise
-            raised = error.__cause__ or error
-            message = " ".join("".join(filter(str.isprintable, part)) for part in str(error).split())
-            row = {"status": "error", "error_class": type(raised).__name__, "error_message": message}
-            current = {"superseded": False} if self.supersedes else {}
-            return {**item.columns, **row, **current, "created_at": datetime.now(UTC)}
+        Raises:
+            ShaberiError: The error is of the stage, not of one row.
+        """
+        if isinstance(error, ShaberiError) and not isinstance(error, PluginError):
+            raise error
+        raised = error.__cause__ or error
+        message = " ".join("".join(filter(str.isprintable, part)) for part in str(error).split())
+        row = {"status": "error", "error_class": type(raised).__name__, "error_message": message}
+        current = {"superseded": False} if self.supersedes else {}
+        return {**item.columns, **row, **current, "created_at": datetime.now(UTC)}
 
     @abstractmethod
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
@@ -446,7 +438,11 @@ class RowStage(Stage, Generic[ItemT]):
     async def _make_alone(self, survey: Survey, writer: RowWriter) -> None:
         """Make rows that take no call."""
         for item in self.items(survey.pending):
-            writer.add(await self.row_of(item, _nobody))
+            try:
+                row = await _made(self, item, _nobody)
+            except Exception as error:  # noqa: BLE001 - raised again unless it is of this row
+                row = self.failed_row(item, error)
+            writer.add(row)
             line = self.line_of(item)
             line.done += 1
             self.workspace.reporter.changed(line)
@@ -523,12 +519,15 @@ class JournaledCalls(Generic[ItemT]):
                 ) -> Coroutine[Any, Any, tuple[Call, bool]]:
                     return session.call(request, labels | {"purpose": purpose}, lookup=lookup, outcomes=outcomes)
 
-                return stage.row_of(item, make_call)
+                return _made(stage, item, make_call)
+
+            def failed(work: tuple[ItemT, list[Outcome]], error: Exception) -> dict[str, Any]:
+                return stage.failed_row(work[0], error)
 
             limits = workspace.options.limiter_settings
             workers = max(_FEWEST_WORKERS, _WORKERS_PER_SLOT * (limits.fixed or limits.maximum))
             items = self._prepared(stage.items(survey.pending), session)
-            async for (item, outcomes), row in run_all(items, row_of, workers=workers):
+            async for (item, outcomes), row in run_all(items, row_of, workers=workers, failed=failed):
                 self._show(item, row, outcomes)
                 if session.trouble is None:
                     self._record_limits(settled=True)
@@ -612,6 +611,10 @@ class JournaledCalls(Generic[ItemT]):
     def end(self) -> None:
         """Delete the journal: all that is in it is in the lake."""
         self._journal.remove()
+
+
+def _made(stage: RowStage[ItemT], item: ItemT, make_call: CallMaker) -> Coroutine[Any, Any, dict[str, Any]]:
+    return _raised(item.failure) if item.failure else stage.make(item, make_call)
 
 
 async def _raised(error: Exception) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def test_shaberi_in_its_natural_order(walk: Walk) -> None:
 
 
 def test_the_ensemble_evaluation_in_its_natural_order(walk: Walk) -> None:
-    walk.mock.options.script = lambda body, number: f"The answer is {number % 3}."
+    walk.mock.options.script = lambda _, number: f"The answer is {number % 3}."
     asked = "--model m --base-url URL --datasets gsm8k --sample 2 --ensemble 3"
     walk(f"shaberi generate-cache {asked}", calls={"m": 8})
     quick = f"quick-eval {asked} --strategy plurality --judge-model none"

@@ -151,13 +151,13 @@ def test_a_dry_run_shows_calls_tokens_and_cost_and_makes_no_call(evaluated: Eval
     assert evaluated.rows("select distinct judge from judgements order by 1") == [{"judge": judge} for judge in JUDGES]
 
 
-def test_a_dry_run_that_is_to_be_fresh_counts_calls_that_another_run_has_paid_for(evaluated: Evaluated) -> None:
+def test_a_dry_run_counts_calls_that_another_run_has_paid_for_unless_they_are_reused(evaluated: Evaluated) -> None:
     again = ("--dry-run", "--json", "--tag", "again", "--benchmark", "elyza")
-    reusing, fresh = (
+    reusing, apart = (
         json.loads(evaluated.run_evals(*again, *options, judges=JUDGES).succeeded().out)["totals"][-1]
-        for options in ((), ("--fresh",))
+        for options in (("--reuse",), ())
     )
-    assert (reusing["calls"], fresh["calls"]) == (0, 15)
+    assert (reusing["calls"], apart["calls"]) == (0, 15)
 
 
 @pytest.mark.long

@@ -58,8 +58,7 @@ def standing_and_pending(workspace: Workspace, spec: RunSpec, stage: str) -> dic
     hashes = [name for _, requests in pending for request in requests for name in request.request_hashes]
     journaled, paid = workspace.journals.finished_calls(spec.run_id, stage).keys(), work.known_calls()
     if paid is None:
-        usable = set(hashes) - work.unusable_calls(survey.stored)
-        paid = workspace.paid_calls(spec.run_id, sorted(usable))
+        paid = work.paid_calls(survey.stored).find(hashes)
 
     def call(request: ChatRequest) -> list[str]:
         names = set(request.request_hashes)
