@@ -1,11 +1,9 @@
-"""How the generations of the old suite ask: parameters of answers (`G0` to `G16`) and of judges (`K0` to `K5`)."""
+"""How a version of the old suite asks: the parameters of its answers and of its judges, as an adopted set has them."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.util.models import Frozen
@@ -24,91 +22,45 @@ class CallSettings(Frozen):
         parameters: All others; null for those that this project would send and the suite does not.
     """
 
-    api: str = "chat.completions"
+    api: str
     model: str
     system: str = ""
-    temperature: float | None = 0
+    temperature: float | None
     max_tokens: int | None
     frequency_penalty: float = 0.0
     parameters: dict[str, Any] = Field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Answering:
-    """How a generation asks for answers.
+class AdoptedAnswers(Frozen):
+    """How answers are asked for.
 
     Attributes:
         api: The interface.
-        temperature: Of all models.
-        limit: Most tokens.
-        thinking_limit: Most tokens of the models in its list.
-        of_others: Parameters of models without a name of OpenAI or Google; with them goes the frequency penalty.
-        only_gpt: Whether others are asked with the bare question.
-        of_gpt_5: Temperature of gpt-5.
-        ends: Ends of thinking; of a listed model's reply that is kept which follows the first one that it has.
+        system: The system message; "" where none is sent.
+        temperature: Of all models but those of the next one.
+        temperature_of_gpt_5: Of models of OpenAI that begin so; None where it is the same.
+        max_tokens: The limit; None where none is sent.
+        max_tokens_of_thinking_models: That of `thinking_models`; None where it is the same.
+        thinking_models: Those with a limit of their own, whose thinking is taken off.
+        thinking_ends: Ends of thinking. What is kept of such a model's reply follows the first of them that it has.
+        openai_names: How the names of models of OpenAI begin.
+        frequency_penalty: The command's default, sent to models that are neither OpenAI's nor Google's.
+        parameters_of_others: What else is sent to these; None where nothing is, and no penalty either.
+        only_gpt: Whether other models than gpt are asked with the bare question.
     """
 
     api: str = "chat.completions"
-    temperature: float = 0.2
-    limit: int | None = 2048
-    thinking_limit: int | None = None
-    of_others: Mapping[str, Any] | None = None
-    only_gpt: bool = False
-    of_gpt_5: float = 0.2
-    ends: tuple[str, ...] = ()
-
-
-_LITELLM = "litellm.completion"
-_MIN_P: Mapping[str, Any] = {"min_p": 0.1}
-_ENDS = ("</think>", "</reasoning>")
-_G4 = _Answering(_LITELLM, of_others=_MIN_P)
-_G6 = _Answering(_LITELLM, thinking_limit=32000, of_others=_MIN_P, ends=_ENDS[:1])
-_G10 = _Answering(_LITELLM, limit=30000, of_others=_MIN_P)
-_G13 = _Answering(limit=6000, thinking_limit=30000, of_others={})
-_G15 = _Answering(limit=6000, thinking_limit=30000, of_others={}, of_gpt_5=1, ends=_ENDS)
-ANSWERING: Mapping[str, _Answering] = {
-    "G0": _Answering(temperature=0, limit=None, only_gpt=True),
-    "G1": _Answering(temperature=0, limit=None),
-    **dict.fromkeys(("G2", "G3"), _Answering(temperature=0)),
-    "G4b": _Answering(_LITELLM),
-    "G4u": _Answering(_LITELLM, limit=1500, of_others=_MIN_P),
-    **dict.fromkeys(("G4", "G5"), _G4),
-    **dict.fromkeys(("G6", "G7"), _G6),
-    "G8": _Answering(_LITELLM, thinking_limit=32000, of_others=_MIN_P, ends=_ENDS),
-    "G9": _Answering(_LITELLM, thinking_limit=30000, of_others=_MIN_P, ends=_ENDS),
-    **dict.fromkeys(("G10", "G11"), _G10),
-    "G12": _Answering(_LITELLM, limit=6000, thinking_limit=30000, of_others=_MIN_P),
-    **dict.fromkeys(("G13", "G14"), _G13),
-    **dict.fromkeys(("G15", "G16"), _G15),
-}
-"""How answers are asked for, by generation."""
-
-
-def _one_of(known: Mapping[str, Any]) -> AfterValidator:
-    def check(era: str) -> str:
-        if era not in known:
-            raise ValueError(f"{era!r} is none of {', '.join(known)}")
-        return era
-
-    return AfterValidator(check)
-
-
-class AdoptedAnswers(Frozen):
-    """How a version of the suite asks for answers.
-
-    Attributes:
-        era: Its generation of parameters.
-        system: The system message; "" where none is sent.
-        frequency_penalty: The command's default.
-        openai_names: How the names begin of models that get neither penalty nor `min_p`.
-        thinking_models: Models with a limit of their own, whose thinking is taken off.
-    """
-
-    era: Annotated[str, _one_of(ANSWERING)]
     system: str = ""
-    frequency_penalty: float = 0.0
-    openai_names: tuple[str, ...] = ()
+    temperature: float = 0.2
+    temperature_of_gpt_5: float | None = None
+    max_tokens: int | None = None
+    max_tokens_of_thinking_models: int | None = None
     thinking_models: tuple[str, ...] = ()
+    thinking_ends: tuple[str, ...] = ()
+    openai_names: tuple[str, ...] = ()
+    frequency_penalty: float = 0.0
+    parameters_of_others: dict[str, Any] | None = None
+    only_gpt: bool = False
 
     def settings(self, model: str) -> CallSettings:
         """Return how a model is asked.
@@ -116,76 +68,92 @@ class AdoptedAnswers(Frozen):
         Raises:
             ConfigurationError: It is asked with nothing but the bare question.
         """
-        era = ANSWERING[self.era]
-        if era.only_gpt and "gpt" not in model:
-            raise ConfigurationError(
-                f"it asks {model} over completions with the bare question, which this project does not send: "
-                "leave --preset out"
-            )
-        limit = era.thinking_limit if era.thinking_limit and model in self.thinking_models else era.limit
-        is_other = era.of_others is not None and not self._has_own_name(model)
-        parameters = {} if limit is not None else {"max_tokens": None}
+        if self.only_gpt and "gpt" not in model:
+            raise ConfigurationError("it sends the bare question, which this project does not: leave --preset out")
+        limit, temperature = self.max_tokens, self.temperature
+        if self.max_tokens_of_thinking_models is not None and model in self.thinking_models:
+            limit = self.max_tokens_of_thinking_models
+        is_openai = model.startswith(self.openai_names)
+        if self.temperature_of_gpt_5 is not None and is_openai and model.startswith("gpt-5"):
+            temperature = self.temperature_of_gpt_5
+        is_google = bool(self.openai_names) and model.startswith("gemini")  # told apart since OpenAI's are
+        others = None if is_openai or is_google else self.parameters_of_others
         return CallSettings(
-            api=era.api,
+            api=self.api,
             model=model,
             system=self.system,
-            temperature=era.of_gpt_5 if self._is_gpt_5(model) else era.temperature,
+            temperature=temperature,
             max_tokens=limit,
-            frequency_penalty=self.frequency_penalty if is_other else 0.0,
-            parameters=parameters | dict(era.of_others or {} if is_other else {}),
+            frequency_penalty=0.0 if others is None else self.frequency_penalty,
+            parameters=_unlimited(limit) | (others or {}),
         )
 
     def kept(self, model: str, reply: str) -> str:
         """Return what is kept of a model's reply."""
-        for end in ANSWERING[self.era].ends if model in self.thinking_models else ():
+        for end in self.thinking_ends if model in self.thinking_models else ():
             if end in reply:
                 return reply.split(end)[1].strip()
         return reply
 
-    def _has_own_name(self, model: str) -> bool:
-        return bool(self.openai_names) and model.startswith((*self.openai_names, "gemini"))
 
-    def _is_gpt_5(self, model: str) -> bool:
-        return model.startswith("gpt-5") and model.startswith(self.openai_names)
+class JudgeRule(Frozen):
+    """How judges are asked whose names have a text.
+
+    Attributes:
+        contains: The text; "" for any name.
+        starts: How the name begins; "" for any.
+        any_case: Whether upper and lower case are the same.
+        api: The interface.
+        model: The model's name there; None where it is the judge's.
+        models: The same by the second piece of the judge's name at hyphens; another piece is refused.
+        system: The system message; "" where none is sent.
+        max_tokens: The limit; None where none is sent.
+        parameters: All others.
+    """
+
+    contains: str = ""
+    starts: str = ""
+    any_case: bool = False
+    api: str = "chat.completions"
+    model: str | None = None
+    models: dict[str, str] = Field(default_factory=dict)
+    system: str = ""
+    max_tokens: int | None = None
+    parameters: dict[str, Any] = Field(default_factory=dict)
+
+    def fits(self, judge: str) -> bool:
+        """Return whether a judge is asked so."""
+        return judge.startswith(self.starts) and self.contains in (judge.lower() if self.any_case else judge)
+
+    def settings(self, judge: str) -> CallSettings | None:
+        """Return how a judge is asked; None for one that it does not know."""
+        model = self.models.get((*judge.split("-"), "")[1]) if self.models else self.model or judge
+        if model is None:
+            return None
+        return CallSettings(
+            api=self.api,
+            model=model,
+            system=self.system,
+            temperature=0,
+            max_tokens=self.max_tokens,
+            parameters=_unlimited(self.max_tokens) | self.parameters,
+        )
 
 
-_LIMIT = 1024
-_FIRST_JUDGES = {
-    "tulu405": "Llama-3.1-Tulu-3-405B-FP8-Dynamic",
-    "llama33": "meta-llama/Llama-3.3-70B-Instruct",
-    "athenev2": "Nexusflow/Athene-V2-Chat",
-}
-_SECOND_JUDGES = {
-    "tulu405": "shisa-ai/Llama-3.1-Tulu-3-405B-FP8-Dynamic",
-    "llama33": "llama-3.3-70b-ray",
-    "athenev2": "athene-v2",
-}
-_OWN_JUDGES: Mapping[str, Mapping[str, str]] = {
-    **dict.fromkeys(("K0", "K1", "K2", "K2u"), {}),
-    "K3": _FIRST_JUDGES,
-    **dict.fromkeys(("K4", "K5"), _SECOND_JUDGES),
-}
-"""Models of the judges that are called `llmjudge-…`, by generation."""
-_UNBLOCKED = [
-    {"category": f"HARM_CATEGORY_{harm}", "threshold": "BLOCK_NONE"}
-    for harm in ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT")
-]
 _THINKING = re.compile(r"<(think|thinking|reason)>.*?</(think|thinking|reason)>", re.DOTALL | re.IGNORECASE)
 _THINKING_END = re.compile("</(think|thinking|reason)>", re.IGNORECASE)
 
 
 class AdoptedJudging(Frozen):
-    """How a version of the suite asks judges.
+    """How judges are asked.
 
     Attributes:
-        era: Its generation of parameters.
-        system: The system message of Gemini judges, where one is sent.
         removes_thinking: Whether answers lose their thinking before they are judged.
+        rules: By the judge's name; the first that fits decides.
     """
 
-    era: Annotated[str, _one_of(_OWN_JUDGES)]
-    system: str = ""
     removes_thinking: bool = False
+    rules: tuple[JudgeRule, ...]
 
     def settings(self, model: str) -> CallSettings:
         """Return how a judge is asked.
@@ -193,24 +161,11 @@ class AdoptedJudging(Frozen):
         Raises:
             ConfigurationError: It asks no judge of that name.
         """
-        is_newest = self.era == "K5"
-        name = model.lower() if is_newest else model
-        limit = None if self.era in {"K0", "K1"} else _LIMIT
-        usual = CallSettings(model=model, max_tokens=limit, parameters={} if limit else {"max_tokens": None})
-        if is_newest and "gemini" in name:
-            return usual
-        if is_newest and model.startswith("gpt-5.1"):
-            return usual.model_copy(update={"api": "responses", "parameters": {"reasoning_effort": "none"}})
-        if "gpt" in name or self.era == "K0":
-            return usual
-        if self.era == "K2u" and "gemini" in name:
-            own = {"top_p": 0.95, "safety_settings": _UNBLOCKED}
-            renamed = {"api": _LITELLM, "model": "gemini-1.5-flash", "system": self.system, "parameters": own}
-            return usual.model_copy(update=renamed)
-        there = _OWN_JUDGES[self.era].get((*model.split("-"), "")[1]) if "llmjudge" in model else None
-        if there is None:
-            raise ConfigurationError(f"it asks no judge that is called {model}")
-        return usual.model_copy(update={"model": there})
+        rule = next((rule for rule in self.rules if rule.fits(model)), None)
+        settings = rule.settings(model) if rule else None
+        if settings is None:
+            raise ConfigurationError("it has no rule for a judge of that name")
+        return settings
 
     def judged(self, answer: str) -> str:
         """Return what judges see of an answer."""
@@ -219,3 +174,8 @@ class AdoptedJudging(Frozen):
         # Nothing is looked for behind the last end, so thousands of beginnings without one take no time.
         last = max((end.end() for end in _THINKING_END.finditer(answer)), default=0)
         return _THINKING.sub("", answer[:last]) + answer[last:]
+
+
+def _unlimited(limit: int | None) -> dict[str, Any]:
+    """Return what keeps this project from sending its own limit where the suite has none."""
+    return {"max_tokens": None} if limit is None else {}

@@ -15,6 +15,11 @@ class RefusedError(Exception):
         super().__init__(f"{place}: {reason}")
 
 
+def refused(path: str, node: ast.stmt | ast.expr, reason: str) -> RefusedError:
+    """Return the error of a node, with its line and its text."""
+    return RefusedError(f"{path}:{node.lineno}", f"{reason}: {' '.join(ast.unparse(node).split())[:_SHOWN]}")
+
+
 def escaped(text: str) -> str:
     """Return a text as a template without fields."""
     return text.replace("{", "{{").replace("}", "}}")
@@ -51,14 +56,14 @@ class PromptReader:
                 case ast.Expr(value=ast.Constant()):
                     pass
                 case _:
-                    raise self._refused(statement)
-        raise self._refused(function)
+                    raise refused(self._path, statement, "is not read as a prompt")
+        raise refused(self._path, function, "is not read as a prompt")
 
     def value_text(self, node: ast.expr, names: Mapping[str, Any]) -> str:
         """Return the template of an expression that is a text."""
         value = self._value(node, names)
         if not isinstance(value, str):
-            raise self._refused(node)
+            raise refused(self._path, node, "is not read as a prompt")
         return value
 
     def _value(self, node: ast.expr, names: Mapping[str, Any]) -> Any:
@@ -94,7 +99,4 @@ class PromptReader:
                 if "{" not in text.replace("{{", ""):
                     before, end, after = text.partition("</think>")
                     return (after if end else before).strip()
-        raise self._refused(node)
-
-    def _refused(self, node: ast.stmt | ast.expr) -> RefusedError:
-        return RefusedError(f"{self._path}:{node.lineno}", f"is not read: {ast.unparse(node)[:_SHOWN]}")
+        raise refused(self._path, node, "is not read as a prompt")

@@ -6,16 +6,18 @@ nor understood. Prompts, examples, lists of models and system messages are liter
 
 import ast
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from shaberi_dagster.exchange.suite.prompts import PromptReader, RefusedError, escaped
+from shaberi_dagster.exchange.suite.prompts import PromptReader, RefusedError, escaped, refused
 from shaberi_dagster.exchange.suite.structure import structure
 from shaberi_dagster.judges.sets import AdoptedBenchmark, AdoptedMessage
 from shaberi_dagster.judges.suite_calls import AdoptedAnswers, AdoptedJudging
+from shaberi_dagster.plugins.discovery import load_yaml
 
 _CONFIG, _CALLS = "evaluation_datasets_config.py", "llm_functions.py"
 _GENERATE, _JUDGE = "generate_answers.py", "judge_answers.py"
@@ -38,17 +40,7 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
     "rakuda": {"category": "category", "question_id": "upstream_id"},
 }
 """Columns of the data sets beside the question's, and our fields."""
-_JUDGE_ERAS = {
-    ("", "no limit", ""): "K0",
-    ("every", "no limit", ""): "K0",
-    ("gpt", "no limit", ""): "K1",
-    ("gpt", "1024", ""): "K2",
-    ("K2u", "1024", ""): "K2u",
-    ("gpt, llmjudge", "1024", "K3"): "K3",
-    ("gpt, llmjudge", "1024", "K4"): "K4",
-    ("K5", "K5", "K4"): "K5",
-}
-"""Generations of judges' calls by the behaviours of the functions that choose, that ask OpenAI and that ask others."""
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 @dataclass
@@ -67,6 +59,14 @@ class ReadSuite:
     answers: AdoptedAnswers | None = None
     refused: list[str] = field(default_factory=list)
 
+    @contextmanager
+    def noting(self, what: str) -> Iterator[None]:
+        """Note the reason where something is refused."""
+        try:
+            yield
+        except RefusedError as error:
+            self.refused.append(f"{what}: {error}")
+
 
 def read_suite(files: Mapping[str, str]) -> ReadSuite:
     """Read a checkout.
@@ -84,37 +84,35 @@ def read_suite(files: Mapping[str, str]) -> ReadSuite:
         if benchmark is None:
             suite.refused.append(f"{_CONFIG}: {dataset} is none of this project's benchmarks")
             continue
-        try:
-            suite.benchmarks[benchmark] = source.prompts(benchmark, dataset)
-        except RefusedError as error:
-            suite.refused.append(f"{benchmark}: {error}")
-            continue
-        try:
-            scoring = source.scoring(benchmark, evaluator)
-        except RefusedError as error:
-            suite.refused.append(f"{benchmark}: its prompts alone, {error}")
-        else:
-            suite.benchmarks[benchmark] = suite.benchmarks[benchmark].model_copy(update=scoring)
-    try:
+        with suite.noting(benchmark):  # without a known parser, its prompts stay
+            read = suite.benchmarks[benchmark] = source.prompts(benchmark, dataset)
+            suite.benchmarks[benchmark] = read.model_copy(update=source.scoring(benchmark, evaluator))
+    with suite.noting("judges"):
         suite.judging = source.judging()
-    except RefusedError as error:
-        suite.refused.append(f"calls of judges: {error}")
-    try:
+    with suite.noting("answers"):
         suite.answers = source.answers()
-    except RefusedError as error:
-        suite.refused.append(f"answers: {error}")
     return suite
 
 
 @cache
 def known(part: str) -> Mapping[tuple[str, str], Mapping[str, str]]:
-    """Return the known definitions of a part (`score`, `judge`, `answers`): behaviours by hash, by file and name."""
+    """Return the known definitions of a part (`score`, `judge`, `thinking`, `answers`).
+
+    They are behaviours by hash, by file and name.
+    """
     found: dict[tuple[str, str], dict[str, str]] = {}
     with Path(__file__).with_name("generations.csv").open(encoding="utf-8", newline="") as rows:
         for row in csv.DictReader(rows):
             if row["part"] == part:
                 found.setdefault((row["file"], row["name"]), {})[row["structure"]] = row["behaviour"]
     return found
+
+
+@cache
+def parameters() -> Mapping[str, Mapping[str, Any]]:
+    """Return the parameters of all generations, of `answers` and of `judges`."""
+    values: Mapping[str, Mapping[str, Any]] = load_yaml(Path(__file__).with_name("parameters.yaml").read_text("utf-8"))
+    return values
 
 
 class _Source:
@@ -130,6 +128,7 @@ class _Source:
             path = self._paths[file] = str(PurePosixPath(config).with_name(file))
             try:
                 tree = ast.parse(files.get(path, ""))
+                ast.unparse(tree)  # which fails where something lies too deep to be read
             except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
                 line = getattr(error, "lineno", None)
                 self.unreadable.append(f"{path}{f':{line}' if line else ''}: does not parse")
@@ -139,7 +138,7 @@ class _Source:
 
     def datasets(self) -> list[tuple[str, str]]:
         """Return the names of the data sets and of what evaluates them."""
-        table = self._value(_TABLE)
+        table = getattr(self._definitions.get((_CONFIG, _TABLE)), "value", None)
         if not isinstance(table, ast.Dict):
             reason = "; ".join((f"no {_TABLE}, the table of data sets, was found", *self.unreadable))
             raise RefusedError(self._paths[_CONFIG], reason)
@@ -161,7 +160,7 @@ class _Source:
         other = reader.text(function, without)
         return AdoptedBenchmark(
             dataset=dataset,
-            left_out=tuple(sorted(self._literal(_LEFT_OUT, {}).get(dataset, ()))),
+            left_out=tuple(sorted(map(int, self._literal(_LEFT_OUT, {}).get(dataset, ())))),
             messages=(*(self._example(reader, function) if benchmark == "tengu" else ()), asked),
             without_reference=None if other == asked.content else other,
         )
@@ -170,7 +169,8 @@ class _Source:
         """Return the example of Tengu: a row, and its evaluation."""
         if not self._behaviour("score", "make_tengu_conversation"):
             raise RefusedError(self._paths[_CONFIG], "has no make_tengu_conversation")
-        example = {name: value and escaped(value) for name, value in self._literal(_EXAMPLE, {}).items()}
+        values = self._literal(_EXAMPLE, {})
+        example = {name: None if value is None else escaped(str(value)) for name, value in values.items()}
         evaluation = escaped(self._literal(_EXAMPLE_EVALUATION, ""))
         return (
             AdoptedMessage(role="user", content=reader.text(function, example)),
@@ -202,32 +202,33 @@ class _Source:
 
     def judging(self) -> AdoptedJudging:
         """Return how judges are asked."""
-        found = {name: self._behaviour("judge", name) for _, name in known("judge")}
-        chooses, asks = found["get_response_func"], found["get_response_from_openai"]
-        era = _JUDGE_ERAS.get((chooses, asks, found["get_response_from_llmjudge"]))
-        thinking = found["evaluate"]
-        if era is None or not thinking:
-            file = _JUDGE if era else _CALLS
-            raise RefusedError(self._paths[file], "is of no known generation")
-        system = self._system("get_response_from_litellm_gemini")
-        return AdoptedJudging(era=era, system=system, removes_thinking=thinking == "H2")
+        found, thinking = self._behaviours("judge"), self._behaviours("thinking")
+        eras = [set(behaviour.split()) for behaviour in ({"get_response_func": "K0"} | found).values()]
+        (era, *others) = sorted(set.intersection(*eras)) or [""]
+        if not found or others or not era or "evaluate" not in thinking:
+            raise RefusedError(self._paths[_CALLS], "its functions are of no known generation together")
+        gemini = {"system": self._system("get_response_from_litellm_gemini")}
+        rules = [rule | (gemini if "model" in rule else {}) for rule in parameters()["judges"][era]]
+        return AdoptedJudging.model_validate({"removes_thinking": thinking["evaluate"] == "H2", "rules": rules})
 
     def answers(self) -> AdoptedAnswers:
         """Return how answers are asked for."""
-        found = {name: self._behaviour("answers", name) for _, name in known("answers")}
-        era = found["get_answer"] or ("G0" if found["get_answerer"] == "G0" else "")
-        if not era:
-            raise RefusedError(self._paths[_CALLS], "has no known function that asks for answers")
-        for file, name in ((_GENERATE, "load_model_dataset"), (_GENERATE, "main")):
-            if not found[name]:
-                raise RefusedError(self._paths[file], f"has no {name}")
-        return AdoptedAnswers(
-            era=era,
-            system=self._system("get_answer"),
-            frequency_penalty=1.0 if found["main"] == "penalty 1.0" else 0.0,
-            openai_names=self._list("get_answer", "openai_prefixes"),
-            thinking_models=self._list("get_answer", "thinking_models"),
-        )
+        found = self._behaviours("answers")
+        era = parameters()["answers"].get(found.get("get_answer", found.get("get_answerer", "")))
+        if era is None or not {"main", "load_model_dataset"} <= found.keys():
+            raise RefusedError(self._paths[_CALLS], "its functions are of no known generation together")
+        own = {
+            "system": self._system("get_answer"),
+            "frequency_penalty": float(found["main"]),
+            "openai_names": self._list("get_answer", "openai_prefixes"),
+            "thinking_models": self._list("get_answer", "thinking_models"),
+        }
+        return AdoptedAnswers.model_validate(era | own)
+
+    def _behaviours(self, part: str) -> dict[str, str]:
+        """Return the behaviours of the definitions of a part that are there."""
+        found = {name: self._behaviour(part, name) for _, name in known(part)}
+        return {name: behaviour for name, behaviour in found.items() if behaviour}
 
     def _behaviour(self, part: str, name: str) -> str:
         """Return the behaviour of a definition; "" where there is none of that name.
@@ -240,7 +241,8 @@ class _Source:
             return ""
         behaviour = known(part)[file, name].get(structure(statement))
         if behaviour is None:
-            raise RefusedError(f"{self._paths[file]}:{statement.lineno}", f"{name} does what no known version does")
+            place = f"{self._paths[file]}:{statement.lineno}"
+            raise RefusedError(place, f"{name} is not known: it differs from that of every known version")
         return behaviour
 
     def _function(self, name: str) -> ast.FunctionDef:
@@ -249,12 +251,9 @@ class _Source:
             raise RefusedError(self._paths[_CONFIG], f"has no function {name}")
         return statement
 
-    def _value(self, name: str) -> ast.expr | None:
-        return getattr(self._definitions.get((_CONFIG, name)), "value", None)
-
     def _literal(self, name: str, usual: Any) -> Any:
         """Return a literal; one of another type is refused."""
-        value = self._value(name)
+        value = getattr(self._definitions.get((_CONFIG, name)), "value", None)
         return usual if value is None else literal(self._paths[_CONFIG], value, type(usual))
 
     def _system(self, function: str) -> str:
@@ -285,24 +284,17 @@ def literal(path: str, node: ast.expr, kind: type) -> Any:
     Raises:
         RefusedError: It is none, or of another type.
     """
-    try:
-        value = ast.literal_eval(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-        raise RefusedError(f"{path}:{node.lineno}", f"is no literal: {ast.unparse(node)[:80]}") from error
-    if not isinstance(value, kind):
-        raise RefusedError(f"{path}:{node.lineno}", f"is no {kind.__name__}: {ast.unparse(node)[:80]}")
-    return value
+    with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        if isinstance(value := ast.literal_eval(node), kind):
+            return value
+    raise refused(path, node, f"is no literal {kind.__name__}")
 
 
-def _defined(statement: ast.stmt) -> list[str]:
-    """Return the names that a statement of a module defines."""
-    match statement:
-        case ast.FunctionDef() | ast.ClassDef() | ast.AsyncFunctionDef():
-            return [statement.name]
-        case ast.Import() | ast.ImportFrom():
-            return [alias.asname or alias.name for alias in statement.names]
-        case ast.Assign(targets=targets):
-            return [target.id for target in targets if isinstance(target, ast.Name)]
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            return [name]
-    return []
+def _defined(statement: ast.stmt) -> Iterator[str]:
+    """Yield the names that a statement of a module defines."""
+    is_definition = isinstance(statement, _DEFINITIONS)
+    for node in [statement] if is_definition else ast.walk(statement):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, (*_DEFINITIONS, ast.alias)):
+            yield getattr(node, "asname", None) or node.name

@@ -14,11 +14,11 @@ import pytest
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.suite.reading import known
+from shaberi_dagster.exchange.suite.reading import known, parameters
 from shaberi_dagster.judges.adopted import AdoptedJudge
 from shaberi_dagster.judges.sets import ADOPTED, AdoptedSet, answer_settings, judge_settings, kept_answer
 from shaberi_dagster.judges.spec import JudgeSpec
-from shaberi_dagster.judges.suite_calls import ANSWERING, CallSettings
+from shaberi_dagster.judges.suite_calls import CallSettings
 from shaberi_dagster.judges.suite_parsers import PARSERS
 from shaberi_dagster.llm.endpoints import resolve_endpoint
 from tests.commands import run
@@ -85,7 +85,7 @@ def scored(judge: AdoptedJudge, line: dict[str, Any], *replies: str | None) -> t
     return score, asked
 
 
-def sent(line: dict[str, Any], settings: CallSettings) -> dict[str, Any]:
+def sent(settings: CallSettings) -> dict[str, Any]:
     """The parameters of a call as a server would get them."""
     own = {"model": settings.model, "temperature": settings.temperature, "limit": settings.max_tokens}
     penalty = {"frequency_penalty": settings.frequency_penalty} if settings.frequency_penalty else {}
@@ -117,9 +117,9 @@ def test_answers_are_asked_for_and_kept_alike(version):
         system = [{"role": "system", "content": settings.system}]
         assert line["messages"] == [*system, {"role": "user", "content": question(line).question}], line["id"]
         theirs, given = expected(line), line.get("frequency_penalty")
-        if given is not None and sent(line, settings).pop("frequency_penalty", None):
+        if given is not None and sent(settings).pop("frequency_penalty", None):
             settings = settings.model_copy(update={"frequency_penalty": given})
-        assert sent(line, settings) == {name: value for name, value in theirs.items() if value != 0.0}, line["id"]
+        assert sent(settings) == {name: value for name, value in theirs.items() if value != 0.0}, line["id"]
     for line in lines(version, "stored"):
         assert kept_answer("old", line["model"], line["model_output"]) == line["stored_answer"], line["id"]
 
@@ -135,7 +135,7 @@ def test_judges_are_asked_alike(version):
             continue
         messages = judge(line, version).messages(question(line), line["model_answer"] or "")
         assert list(map(vars, messages)) == line["messages"], line["id"]
-        assert sent(line, judge_settings("old", model, line["benchmark"])) == expected(line), line["id"]
+        assert sent(judge_settings("old", model, line["benchmark"])) == expected(line), line["id"]
 
 
 def test_the_second_call_is_made_alike(version):
@@ -162,7 +162,7 @@ def test_each_behaviour_of_the_facts_has_its_hash_and_parser():
         }
     ours = {
         (file, name, structure): behaviour
-        for part in ("score", "judge", "answers")
+        for part in ("score", "judge", "thinking", "answers")
         for (file, name), behaviours in known(part).items()
         for structure, behaviour in behaviours.items()
     }
@@ -177,4 +177,4 @@ def test_each_behaviour_of_the_facts_has_its_hash_and_parser():
             parsers.setdefault(benchmark, set()).add(parser)
     assert ours.keys() <= facts.keys()
     assert {name: set(of_benchmark) for name, of_benchmark in PARSERS.items()} == parsers
-    assert set(ANSWERING) == {name for name in ours.values() if re.fullmatch(r"G\d+[bu]?", name)}
+    assert set(parameters()["answers"]) == {name for name in ours.values() if re.fullmatch(r"G\d+[bu]?", name)}
