@@ -12,7 +12,7 @@ Parser = Callable[[str], int | None]
 _DIGITS, _NUMBER = r"\d{1,2}", "[0-9.]+"
 _OPENING, _CLOSING = r"(\[\[|\[|【)", r"(\]\]|\]|】)"
 _LAST_LINE, _TAG = r"FINAL SCORE:\s*([0-9.]+)", "<score>({})</score>"
-_OVER_TEN = re.compile(r"([0-9.]+)\s*/\s*10")
+_MARK = re.compile(r"([0-9.]+)(\s*/\s*10)?")  # takes numbers without a "/10", too, so that long ones take no time
 
 
 def _rounded(text: str) -> int:
@@ -61,7 +61,7 @@ def _last(patterns: tuple[str, ...], otherwise: Parser) -> Parser:
 
 def _mean_over_ten(text: str) -> int:
     """Return the mean of all marks out of ten."""
-    marks = [float(mark) for mark in _OVER_TEN.findall(text)]
+    marks = [float(number) for number, over_ten in _MARK.findall(text) if over_ten]
     return round(sum(marks) / len(marks)) if marks else _no_score(text)
 
 

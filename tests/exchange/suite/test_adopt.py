@@ -347,6 +347,18 @@ def test_nothing_of_a_hostile_repository_is_run(repository, tmp_path):
     assert not marker.exists()
 
 
+@pytest.mark.usefixtures("known")
+def test_nothing_of_the_source_is_run(tmp_path):
+    marker = tmp_path / "marker"
+    bomb = f"open({str(marker)!r}, 'w').write('x')\n"
+    prompt = f"def get_rakuda_prompt(row, x={bomb.strip()}):\n    {bomb}    return row['Question']\n"
+    files = {name: f"{bomb}{text}" for name, text in FILES.items()}
+    files["evaluation_datasets_config.py"] += prompt
+    adopted = adopt(written(tmp_path / "suite", files), None, "old", tmp_path, ()).adopted
+    assert list(adopted.benchmarks) == ["tengu"]
+    assert not marker.exists()
+
+
 def test_symbolic_links_lead_nowhere(tmp_path):
     secret = tmp_path / "secret.py"
     secret.write_text("KEY = 1")
