@@ -151,11 +151,6 @@ ADOPTED = Kind("adopted set", "adopted", ".yaml", {}, read=_read)
 """The adopted sets of plugin folders."""
 
 
-def adopted_sets() -> Mapping[str, AdoptedSet]:
-    """Map names to the adopted sets that can be read."""
-    return {name: ADOPTED[name] for name in ADOPTED}
-
-
 def judge_settings(name: str, model: str, benchmark: str | None = None) -> CallSettings:
     """Return how an adopted set asks a judge.
 

@@ -16,7 +16,7 @@ class CallSettings(Frozen):
         api: The interface.
         model: The model's name there.
         system: The system message; "" where none is sent.
-        temperature: None where the server's default is used.
+        temperature: Of the samples.
         max_tokens: None where there is no limit.
         frequency_penalty: 0 where none is sent.
         parameters: All others; null for those that this project would send and the suite does not.
@@ -25,7 +25,7 @@ class CallSettings(Frozen):
     api: str
     model: str
     system: str = ""
-    temperature: float | None
+    temperature: float
     max_tokens: int | None
     frequency_penalty: float = 0.0
     parameters: dict[str, Any] = Field(default_factory=dict)

@@ -72,12 +72,10 @@ def adopted_defaults(name: str, model: str, endpoint: Endpoint) -> tuple[dict[st
     """
     settings = judge_settings(name, model)
     parameters = dict(settings.parameters)
-    if settings.frequency_penalty:
-        parameters["frequency_penalty"] = settings.frequency_penalty
     if settings.api == "responses" and endpoint.name == "openai":
         endpoint = replace(endpoint, name="openai_responses")
-        if settings.temperature is not None:  # which this project leaves out for models that may refuse it
-            parameters["extra_body"] = {"temperature": settings.temperature}
+        # Which this project leaves out for models that may refuse it.
+        parameters["extra_body"] = {"temperature": settings.temperature}
     usual = judge_defaults(endpoint)
     given = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "parameters": parameters}
     return usual | {word: value for word, value in given.items() if value is not None}, endpoint

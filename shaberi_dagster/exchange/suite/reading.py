@@ -13,14 +13,14 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from shaberi_dagster.exchange.suite.checkout import FILES
 from shaberi_dagster.exchange.suite.prompts import PromptReader, RefusedError, escaped, refused
 from shaberi_dagster.exchange.suite.structure import structure
 from shaberi_dagster.judges.sets import AdoptedBenchmark, AdoptedMessage
 from shaberi_dagster.judges.suite_calls import AdoptedAnswers, AdoptedJudging
 from shaberi_dagster.plugins.discovery import load_yaml
 
-_CONFIG, _CALLS = "evaluation_datasets_config.py", "llm_functions.py"
-_GENERATE, _JUDGE = "generate_answers.py", "judge_answers.py"
+_CONFIG, _CALLS, *_ = FILES
 _TABLE, _LEFT_OUT, _EVALUATOR = "EVAL_MODEL_CONFIGS", "EXCLUDED_QUESTION_IDS_BY_DATASET", "evaluator_function"
 _EXAMPLE, _EXAMPLE_EVALUATION = "tengu_example_question_answer", "tengu_example_evaluation"
 _SECOND_CALL = "_fallback_score_from_analysis"
@@ -72,7 +72,7 @@ def read_suite(files: Mapping[str, str]) -> ReadSuite:
     """Read a checkout.
 
     Args:
-        files: Texts of its Python files by path.
+        files: Texts of the suite's files by path.
 
     Raises:
         RefusedError: It has no table of data sets.
@@ -124,7 +124,7 @@ class _Source:
         self._definitions: dict[tuple[str, str], ast.stmt] = {}
         configs = (path for path in files if PurePosixPath(path).name == _CONFIG)
         config = min(configs, key=lambda path: (path.count("/"), path), default=_CONFIG)
-        for file in (_CONFIG, _CALLS, _GENERATE, _JUDGE):
+        for file in FILES:
             path = self._paths[file] = str(PurePosixPath(config).with_name(file))
             try:
                 tree = ast.parse(files.get(path, ""))

@@ -20,7 +20,7 @@ from shaberi_dagster.exchange.suite.checkout import read_checkout
 from shaberi_dagster.exchange.suite.structure import structure
 from shaberi_dagster.exchange.suite.writing import Adoption, adopt
 from shaberi_dagster.judges.adopted import AdoptedJudge
-from shaberi_dagster.judges.sets import AdoptedSet, adopted_sets, answer_settings, judge_settings
+from shaberi_dagster.judges.sets import ADOPTED, AdoptedSet, answer_settings, judge_settings
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.endpoints import request_body, resolve_endpoint
 from shaberi_dagster.runs.adoption import adopted_defaults, with_preset
@@ -273,7 +273,7 @@ def test_a_set_of_an_earlier_version_is_refused_with_the_command_and_replaced(re
     refused = run("run-evals", "--model", "m", "--base-url", "http://localhost:1/v1", "--preset", "old").complaint
     assert "`shaberi adopt PATH --commit 23ffa1e0000 --name old`" in refused
     adopt(repository, "HEAD~1", "old", Path("plugins"), ())
-    assert "old" in adopted_sets()
+    assert "old" in ADOPTED
 
 
 def adopted_judge(model: str, benchmark: str = "tengu", base_url: str | None = None) -> AdoptedJudge:
@@ -302,8 +302,8 @@ def test_the_set_says_where_it_is_from_without_telling_more(repository):
     address = "https://user:secret-token@example.com/somebody/suite-fork.git?key=secret"
     git(repository, "remote", "add", "origin", address)
     adopt(repository, None, None, Path("plugins"), ())
-    (name,) = adopted_sets()
-    adopted = adopted_sets()[name]
+    (name,) = ADOPTED
+    adopted = ADOPTED[name]
     commit = git(repository, "rev-parse", "HEAD")
     assert (name, adopted.source, adopted.commit) == (f"suite_fork_{commit[:7]}", "suite-fork", commit)
     text = Path(f"plugins/adopted/{name}.yaml").read_text()
@@ -364,9 +364,9 @@ def test_symbolic_links_lead_nowhere(tmp_path):
     secret.write_text("KEY = 1")
     folder = tmp_path / "suite"
     folder.mkdir()
-    (folder / "config.py").write_text(CONFIG)
-    (folder / "link.py").symlink_to(secret)
-    assert list(read_checkout(folder).files) == ["config.py"]
+    (folder / "llm_functions.py").write_text(CONFIG)
+    (folder / "judge_answers.py").symlink_to(secret)
+    assert list(read_checkout(folder).files) == ["llm_functions.py"]
 
 
 @pytest.mark.usefixtures("old")
