@@ -40,6 +40,7 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
     "rakuda": {"category": "category", "question_id": "upstream_id"},
 }
 """Columns of the data sets beside the question's, and our fields."""
+_WITHOUT_SYSTEM = frozenset({"G0", "G1", "G2"})
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -207,18 +208,21 @@ class _Source:
         (era, *others) = sorted(set.intersection(*eras)) or [""]
         if not found or others or not era or "evaluate" not in thinking:
             raise RefusedError(self._paths[_CALLS], "its functions are of no known generation together")
-        gemini = {"system": self._system("get_response_from_litellm_gemini")}
-        rules = [rule | (gemini if "model" in rule else {}) for rule in parameters()["judges"][era]]
+        gemini = "get_response_from_litellm_gemini"
+        rules = [
+            rule | ({"system": self._system(gemini)} if "model" in rule else {}) for rule in parameters()["judges"][era]
+        ]
         return AdoptedJudging.model_validate({"removes_thinking": thinking["evaluate"] == "H2", "rules": rules})
 
     def answers(self) -> AdoptedAnswers:
         """Return how answers are asked for."""
         found = self._behaviours("answers")
-        era = parameters()["answers"].get(found.get("get_answer", found.get("get_answerer", "")))
+        name = found.get("get_answer", found.get("get_answerer", ""))
+        era = parameters()["answers"].get(name)
         if era is None or not {"main", "load_model_dataset"} <= found.keys():
             raise RefusedError(self._paths[_CALLS], "its functions are of no known generation together")
         own = {
-            "system": self._system("get_answer"),
+            "system": "" if name in _WITHOUT_SYSTEM else self._system("get_answer"),
             "frequency_penalty": float(found["main"]),
             "openai_names": self._list("get_answer", "openai_prefixes"),
             "thinking_models": self._list("get_answer", "thinking_models"),
@@ -257,21 +261,30 @@ class _Source:
         return usual if value is None else literal(self._paths[_CONFIG], value, type(usual))
 
     def _system(self, function: str) -> str:
-        """Return the system message of a function; "" where it sends none."""
+        """Return the system message of a function.
+
+        Raises:
+            RefusedError: It sends none that can be read.
+        """
         for node in self._within(function):
             if isinstance(node, ast.Dict):
                 entry = {ast.unparse(key): value for key, value in zip(node.keys, node.values, strict=True) if key}
-                if ast.unparse(entry.get("'role'", node)) == "'system'":
-                    text: str = literal(self._paths[_CALLS], entry["'content'"], str)
+                if ast.unparse(entry.get("'role'", node)) == "'system'" and "'content'" in entry:
+                    content = entry["'content'"]
+                    text: str = literal(
+                        self._paths[_CALLS], self._assigned(function, ast.unparse(content), content), str
+                    )
                     return text
-        return ""
+        raise RefusedError(self._paths[_CALLS], f"{function} sends no system message that is read")
 
     def _list(self, function: str, name: str) -> tuple[str, ...]:
         """Return a list of texts that a function begins with; () where it has none of that name."""
-        for node in self._within(function):
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-                return tuple(dict.fromkeys(literal(self._paths[_CALLS], node.value, list)))
-        return ()
+        return tuple(dict.fromkeys(literal(self._paths[_CALLS], self._assigned(function, name, ast.List([])), list)))
+
+    def _assigned(self, function: str, name: str, usual: ast.expr) -> ast.expr:
+        """Return what a function first assigns to a name."""
+        assigned = (node for node in self._within(function) if isinstance(node, ast.Assign))
+        return next((node.value for node in assigned if ast.unparse(node.targets[0]) == name), usual)
 
     def _within(self, function: str) -> list[ast.AST]:
         statement = self._definitions.get((_CALLS, function))
