@@ -1,25 +1,48 @@
 """Adopted sets: what a version of the old suite sends and how it scores, as files of plugin folders."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, model_validator
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.judges.programs import Node, ProgramCall, RefusedProgramError, SuiteError, run
-from shaberi_dagster.llm.request import Endpoint
-from shaberi_dagster.plugins.discovery import Kind, PluginFile, read_yaml
+from shaberi_dagster.judges.suite_calls import AdoptedAnswers, AdoptedJudging, CallSettings
+from shaberi_dagster.judges.suite_parsers import PARSERS
+from shaberi_dagster.llm.types import Message, Role
+from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile, read_yaml
 from shaberi_dagster.util.models import Frozen
 
-_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens")
-_ROUTES = ("hosted_vllm/", "openai/", "gemini/")
-"""What litellm takes off a model's name."""
-_WITHOUT_ADDRESS = frozenset({"openai", "openai_responses", "gemini"})
-"""Endpoints that the suite knows by the names of their models."""
-_ANY = "?"
-_QUESTION_ALONE = [{"role": "user", "content": _ANY}]
+FORMAT: Final = 2
 _SHOWN_OF_COMMIT = 7
-_INPUTS = ("question", "reference", "criteria", "category", "upstream_id", "answer")
+_FIELDS = (
+    "question",
+    "reference",
+    "criteria",
+    "category",
+    "upstream_id",
+    "answer",
+    "answer_after_thinking",
+    "judgement",
+)
+
+
+def _checked_template(text: str) -> str:
+    try:
+        text.format_map(dict.fromkeys(_FIELDS, ""))
+    except (ValueError, LookupError, AttributeError) as error:
+        raise ValueError(f"is no text with the fields {', '.join(_FIELDS)} in braces: {error}") from error
+    return text
+
+
+Template = Annotated[str, AfterValidator(_checked_template)]
+"""A text with fields in braces; braces themselves are doubled."""
+
+
+class AdoptedMessage(Frozen):
+    """A message to a judge."""
+
+    role: Role
+    content: Template
 
 
 class AdoptedBenchmark(Frozen):
@@ -28,207 +51,145 @@ class AdoptedBenchmark(Frozen):
     Attributes:
         dataset: The suite's name for it.
         left_out: 1-based positions of the questions that are not asked.
-        judge: Program of a judgement (`judges.programs`).
+        parser: Id of its score parser (`judges.suite_parsers`); None where the suite's is not known.
+        messages: What judges are sent.
+        without_reference: The last of them for questions without a reference, where that differs.
+        second_call: What a judge is sent whose text has no score; None where it is not asked again.
     """
 
     dataset: str
     left_out: tuple[int, ...] = ()
-    judge: dict[str, Any]
+    parser: str | None = None
+    messages: tuple[AdoptedMessage, ...]
+    without_reference: Template | None = None
+    second_call: Template | None = None
+
+    def first(self, values: Mapping[str, Any]) -> list[Message]:
+        """Return the messages about an answer."""
+        texts = [message.content for message in self.messages]
+        if values["reference"] is None and self.without_reference is not None:
+            texts[-1] = self.without_reference
+        ends_thinking, answer = "</think>", str(values["answer"])
+        after = answer.partition(ends_thinking)[2] if ends_thinking in answer else answer
+        shown = {name: str(value) for name, value in values.items()} | {"answer_after_thinking": after.strip()}
+        roles = (message.role for message in self.messages)
+        return [Message(role, text.format_map(shown)) for role, text in zip(roles, texts, strict=True)]
+
+    def second(self, values: Mapping[str, Any], reply: str) -> list[Message] | None:
+        """Return the messages after a reply without a score; None where there are none."""
+        if self.second_call is None or not reply.strip():
+            return None
+        shown = {name: str(value or "") for name, value in values.items()} | {"judgement": reply.strip()}
+        return [Message("user", self.second_call.format_map(shown))]
 
 
 class AdoptedSet(Frozen):
     """A version of the old suite: `MODEL+NAME` judges as it does, `run-evals --preset NAME` asks as it does.
 
     Attributes:
+        format: Of its file.
         source: Name of the repository.
         commit: What was read; None for a folder without git.
         generation: Which judge prompts it has: `J1`, `J2`, `J3`, or None for others.
-        refused: What could not be read, with file and line.
+        refused: What could not be read or is not known, with file and line.
         benchmarks: By our names.
-        answers: Program of an answer; None where it could not be read.
+        judging: How judges are asked; None where that is not known.
+        answers: How answers are asked for; None where that is not known.
     """
 
+    format: Literal[2]
     source: str
     commit: str | None = None
     generation: str | None = None
     refused: tuple[str, ...] = ()
     benchmarks: dict[str, AdoptedBenchmark]
-    answers: dict[str, Any] | None = None
+    judging: AdoptedJudging | None = None
+    answers: AdoptedAnswers | None = None
+
+    @model_validator(mode="after")
+    def _has_parsers(self) -> "AdoptedSet":
+        for name, read in self.benchmarks.items():
+            known = PARSERS.get(name, {})
+            if read.parser is not None and read.parser not in known:
+                raise ValueError(f"{name} has no parser {read.parser!r}: its parsers are {', '.join(known)}")
+        return self
 
     @property
     def description(self) -> str:
         """Say where it is from and what it has."""
         commit = f" at {self.commit[:_SHOWN_OF_COMMIT]}" if self.commit else ""
         prompts = f"judge prompts {self.generation}" if self.generation else "judge prompts of no known generation"
-        parts = [*self.benchmarks, *(["answers"] if self.answers else [])]
+        judged = [name if self.judges(name) else f"{name} (prompts alone)" for name in self.benchmarks]
+        parts = [*judged, *(["answers"] if self.answers else [])]
         lacking = f"; {len(self.refused)} refused" if self.refused else ""
         return f"{self.source}{commit}, {prompts}: {', '.join(parts)}{lacking}"
 
+    def judges(self, benchmark: str) -> bool:
+        """Return whether it can judge a benchmark: its calls and its parser are known."""
+        return self.judging is not None and self.benchmarks[benchmark].parser is not None
 
-class CallSettings(Frozen):
-    """A call as a suite makes it, in this project's words.
-
-    Attributes:
-        api: The interface.
-        model: The model's name there.
-        system: The system message; "" where none is sent.
-        asks_question: Whether nothing but that and the question as it is stands in the messages.
-        temperature: None where the server's default is used.
-        max_tokens: None where there is no limit.
-        frequency_penalty: 0 where none is sent.
-        parameters: All others; null for those that this project would send and the suite does not.
-    """
-
-    api: str
-    model: str
-    system: str
-    asks_question: bool
-    temperature: float | None
-    max_tokens: int | None
-    frequency_penalty: float = 0.0
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    def lacking(self, name: str, what: str) -> ConfigurationError:
+        """Return the error of a set, by its name, that does not do something."""
+        reasons = "".join(f"; {reason}" for reason in self.refused[:3])
+        has = ", ".join(self.benchmarks) or "no benchmark"
+        return ConfigurationError(f"the adopted set {name} {what}: it has {has}{reasons}")
 
 
 def _read(file: PluginFile) -> AdoptedSet:
-    return read_yaml(file, AdoptedSet.model_validate)
+    def check_format(values: Mapping[str, Any]) -> None:
+        if "format" not in values:
+            commit = f" --commit {values['commit']}" if values.get("commit") else ""
+            command = f"shaberi adopt PATH{commit} --name {file.name}"
+            source = values.get("source", "the suite")
+            reason = f"an earlier version wrote it: adopt it again, `{command}` (PATH is a checkout of {source})"
+            raise PluginError(file.path, None, reason)
+
+    return read_yaml(file, AdoptedSet.model_validate, check_format)
 
 
 ADOPTED = Kind("adopted set", "adopted", ".yaml", {}, read=_read)
 """The adopted sets of plugin folders."""
 
 
-def adopted_sets() -> Mapping[str, AdoptedSet]:
-    """Map names to the adopted sets that can be read."""
-    return {name: ADOPTED[name] for name in ADOPTED}
-
-
-def first_call(program: Node, inputs: Mapping[str, Any]) -> ProgramCall | None:
-    """Return the first call of a program; None when it makes none.
-
-    Raises:
-        SuiteError: The suite's code would have raised before.
-        RefusedProgramError: The path that it takes was not adopted.
-    """
-    try:
-        return next(run(program, inputs))
-    except StopIteration:
-        return None
-
-
-def judge_settings(name: str, model: str, endpoint: Endpoint, benchmark: str | None = None) -> CallSettings:
+def judge_settings(name: str, model: str, benchmark: str | None = None) -> CallSettings:
     """Return how an adopted set asks a judge.
 
     Args:
         name: The set.
         model: The judge's model.
-        endpoint: Where it is served.
         benchmark: What is judged; None for any of the set's, which differ in their prompts alone.
 
     Raises:
         ConfigurationError: There is no such set, or it does not judge this benchmark or with this model.
     """
     found = ADOPTED.use(name)
-    benchmark = benchmark or next(iter(found.benchmarks), "any benchmark")
-    if benchmark not in found.benchmarks:
-        raise ConfigurationError(f"the adopted set {name} does not judge {benchmark}: {_has(found)}")
-    return _settings(name, found.benchmarks[benchmark].judge, model, endpoint)
+    if found.judging is None:
+        raise found.lacking(name, "does not say how judges are asked")
+    if benchmark is not None and (benchmark not in found.benchmarks or not found.judges(benchmark)):
+        raise found.lacking(name, f"does not judge {benchmark}")
+    return _of(name, model, found.judging)
 
 
-def answer_settings(name: str, model: str, endpoint: Endpoint) -> CallSettings:
-    """Return how an adopted set asks a model for answers; the arguments are as in `judge_settings`.
+def answer_settings(name: str, model: str) -> CallSettings:
+    """Return how an adopted set asks a model for answers.
 
     Raises:
         ConfigurationError: There is no such set, or it does not ask this model.
     """
     found = ADOPTED.use(name)
     if found.answers is None:
-        raise ConfigurationError(f"the adopted set {name} does not say how answers are asked for: {_has(found)}")
-    settings = _settings(name, found.answers, model, endpoint)
-    if not settings.asks_question:
-        raise ConfigurationError(
-            f"the adopted set {name} asks {model} over {settings.api} with something else than a system message and "
-            "the question, which this project does not send: leave --preset out"
-        )
-    return settings
+        raise found.lacking(name, "does not say how answers are asked for")
+    return _of(name, model, found.answers)
 
 
-def kept_answer(name: str, model: str, endpoint: Endpoint, content: str) -> str:
-    """Return what an adopted set keeps of a model's reply; the first arguments are as in `judge_settings`.
-
-    Raises:
-        ConfigurationError: There is no such set, or it does not ask this model.
-    """
-    walk = run(ADOPTED.use(name).answers or {}, {"question": _ANY, **of_model(model, endpoint)})
+def _of(name: str, model: str, calls: AdoptedAnswers | AdoptedJudging) -> CallSettings:
     try:
-        next(walk)
-        walk.send(content)
-    except StopIteration as done:
-        return str(done.value["stored"] or "")
-    except (SuiteError, RefusedProgramError) as error:
+        return calls.settings(model)
+    except ConfigurationError as error:
         raise ConfigurationError(f"the adopted set {name} does not ask {model}: {error}") from error
-    raise ConfigurationError(f"the adopted set {name} asks {model} more than once")
 
 
-def of_model(model: str, endpoint: Endpoint) -> dict[str, Any]:
-    """Return the inputs of programs that say which model is asked, and where.
-
-    An address that is not the model's own is one that the suite's user would have set, and such a server needs no key.
-    """
-    if endpoint.name in _WITHOUT_ADDRESS:
-        return {"model": model, "environment OPENAI_API_KEY": "set"}
-    return {"model": model, "environment OPENAI_BASE_URL": endpoint.base_url}
-
-
-def most_calls(program: Node) -> int:
-    """Return the most calls that a program makes."""
-    return _depth(program, {})
-
-
-def _depth(node: Node, known: dict[int, int]) -> int:
-    """Return the most calls on a path from a node on."""
-    if id(node) not in known:
-        after = [node[name] for name in ("then", "else") if name in node] + list(node.get("except", {}).values())
-        own = 1 if "ask" in node else _depth(node["call"], known) if "call" in node else 0
-        known[id(node)] = own + max((_depth(part, known) for part in after), default=0)
-    return known[id(node)]
-
-
-def _has(found: AdoptedSet) -> str:
-    refused = "".join(f"; {reason}" for reason in found.refused[:3])
-    return f"it has {', '.join(found.benchmarks) or 'no benchmark'}{refused}"
-
-
-def _settings(name: str, program: Node, model: str, endpoint: Endpoint) -> CallSettings:
-    inputs = {**dict.fromkeys(_INPUTS, _ANY), "position": 1, "index": 0, **of_model(model, endpoint)}
-    try:
-        asked = first_call(program, inputs)
-    except (SuiteError, RefusedProgramError) as error:
-        raise ConfigurationError(f"the adopted set {name} does not ask {model}: {error}") from error
-    if asked is None:
-        raise ConfigurationError(f"the adopted set {name} asks nobody")
-    return read_call(asked)
-
-
-def read_call(asked: ProgramCall) -> CallSettings:
-    """Return a call in this project's words."""
-    own = dict(asked.parameters)
-    limit = next((own.pop(word) for word in _LIMITS if own.get(word) is not None), None)
-    temperature, penalty = own.pop("temperature", None), own.pop("frequency_penalty", None) or 0.0
-    if isinstance(effort := own.get("reasoning"), dict) and effort.keys() == {"effort"}:
-        own["reasoning_effort"] = own.pop("reasoning")["effort"]
-    own |= {word: None for word, value in (("temperature", temperature), ("max_tokens", limit)) if value is None}
-    model = str(asked.model)
-    for route in _ROUTES if asked.api.startswith("litellm") else ():
-        model = model.removeprefix(route)
-    messages = asked.messages if isinstance(asked.messages, list) else []
-    system = next((message["content"] for message in messages if message["role"] == "system"), "")
-    return CallSettings(
-        api=asked.api,
-        model=model,
-        system=system,
-        asks_question=[message for message in messages if message["role"] != "system"] == _QUESTION_ALONE,
-        temperature=temperature,
-        max_tokens=limit,
-        frequency_penalty=penalty,
-        parameters=own,
-    )
+def kept_answer(name: str, model: str, content: str) -> str:
+    """Return what an adopted set keeps of a model's reply."""
+    answers = ADOPTED.use(name).answers
+    return answers.kept(model, content) if answers else content

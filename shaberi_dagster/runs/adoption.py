@@ -4,10 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from shaberi_dagster.benchmarks.registry import parse_benchmarks
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.sets import ADOPTED, AdoptedSet, answer_settings, judge_settings
 from shaberi_dagster.judges.spec import judge_defaults
-from shaberi_dagster.llm.endpoints import resolve_endpoint
 from shaberi_dagster.llm.parameters import as_settings
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
@@ -26,8 +24,9 @@ def with_preset(request: RunRequest, stored: RunSpec | None = None) -> RunReques
     if request.preset is None:
         return request
     found = ADOPTED.use(request.preset)
-    filled: dict[str, Any] = {"benchmarks": _benchmarks(request, found, stored)}
-    if request.judge_models or (stored and stored.judges):
+    judged = bool(request.judge_models or (stored and stored.judges))
+    filled: dict[str, Any] = {"benchmarks": _benchmarks(request, found, stored, judged=judged)}
+    if judged:
         filled["judge_prompt"] = request.preset
     if stored is None or stored.origin == "own":
         filled |= _answers(request)
@@ -37,25 +36,21 @@ def with_preset(request: RunRequest, stored: RunSpec | None = None) -> RunReques
     return request.model_copy(update=own)
 
 
-def _benchmarks(request: RunRequest, found: AdoptedSet, stored: RunSpec | None) -> list[str]:
-    """Return the benchmarks that are asked for; without a word, or with `all`, those of the set that the run has."""
+def _benchmarks(request: RunRequest, found: AdoptedSet, stored: RunSpec | None, *, judged: bool) -> list[str]:
+    """Return the benchmarks that are asked for; without a word, or with `all`, those that the set can judge."""
     if request.benchmarks in (None, ["all"]):
         is_whole = stored is None or (stored.origin == "own" and request.benchmarks is not None)
-        return [name for name in found.benchmarks if is_whole or (stored and name in stored.benchmarks)]
+        usable = [name for name in found.benchmarks if found.judges(name) or not judged]
+        return [name for name in usable if is_whole or (stored and name in stored.benchmarks)]
     names = [benchmark.name for benchmark in parse_benchmarks(",".join(request.benchmarks or ()))]
     if missing := [name for name in names if name not in found.benchmarks]:
-        reasons = "".join(f"; {reason}" for reason in found.refused[:3])
-        raise ConfigurationError(
-            f"the adopted set {request.preset} has no {', '.join(missing)}: "
-            f"it has {', '.join(found.benchmarks)}{reasons}"
-        )
+        raise found.lacking(request.preset or "", f"has no {', '.join(missing)}")
     return names
 
 
 def _answers(request: RunRequest) -> dict[str, Any]:
     """Return how answers are asked for."""
-    endpoint = resolve_endpoint(request.model, request.base_url, request.api_key_variable)
-    settings = answer_settings(request.preset or "", request.model, endpoint)
+    settings = answer_settings(request.preset or "", request.model)
     return {
         "temperature": settings.temperature,
         "max_tokens": settings.max_tokens,
@@ -75,14 +70,12 @@ def adopted_defaults(name: str, model: str, endpoint: Endpoint) -> tuple[dict[st
         model: The judge's model.
         endpoint: Where it is served.
     """
-    settings = judge_settings(name, model, endpoint)
+    settings = judge_settings(name, model)
     parameters = dict(settings.parameters)
-    if settings.frequency_penalty:
-        parameters["frequency_penalty"] = settings.frequency_penalty
     if settings.api == "responses" and endpoint.name == "openai":
         endpoint = replace(endpoint, name="openai_responses")
-        if settings.temperature is not None:  # which this project leaves out for models that may refuse it
-            parameters["extra_body"] = {"temperature": settings.temperature}
+        # Which this project leaves out for models that may refuse it.
+        parameters["extra_body"] = {"temperature": settings.temperature}
     usual = judge_defaults(endpoint)
     given = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "parameters": parameters}
     return usual | {word: value for word, value in given.items() if value is not None}, endpoint

@@ -160,7 +160,7 @@ class Answers(RowStage[AnswerItem]):
         keeper, request = self.plan.spec.benchmarks[item.columns["benchmark"]].kept_by, item.request
         if keeper is None:
             return split_thinking(without_end_tokens(content))
-        return Split(kept_answer(keeper, request.model, request.endpoint, content), None, "none")
+        return Split(kept_answer(keeper, request.model, content), None, "none")
 
     def _begin(self, survey: Survey) -> None:
         super()._begin(survey)

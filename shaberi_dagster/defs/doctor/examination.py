@@ -21,7 +21,7 @@ from shaberi_dagster.judges.own import JUDGES
 from shaberi_dagster.judges.rules.examples import failed_examples
 from shaberi_dagster.judges.rules.forms import FORMS
 from shaberi_dagster.judges.rules.registry import GRADERS
-from shaberi_dagster.judges.sets import ADOPTED, adopted_sets
+from shaberi_dagster.judges.sets import ADOPTED
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.damage import DamagedLakeError, damage_behind, find_damage
 from shaberi_dagster.lake.formats import FORMAT, stored_format
@@ -156,7 +156,7 @@ def examine_plugins(settings: Settings, *, run_code: bool = False) -> Iterator[C
             forms = [form for name in names for form in FORMS.use(name)] if kind is FORMS else []
             wrong = (problem for form in forms for problem in failed_examples(form))
             yield from (CheckResult(kind.noun, fine=False, detail=problem) for problem in wrong)
-    for name, adopted in adopted_sets().items():
+    for name, adopted in ADOPTED.items():
         yield CheckResult(f"adopted set {name}", fine=True, detail=adopted.description)
     for folder in settings.plugins:
         yield from _broken("prompt", parse_template, (folder / "prompts").rglob("*.jinja"))

@@ -1,4 +1,4 @@
-"""The Python files of a checkout, from a folder or from a commit of a git repository; nothing of it is run."""
+"""The suite's files in a checkout, from a folder or from a commit of a git repository; nothing of it is run."""
 
 import os
 import re
@@ -8,7 +8,9 @@ from pathlib import Path, PurePosixPath
 
 from shaberi_dagster.errors import ConfigurationError
 
-_MOST_FILES, _MOST_BYTES, _SECONDS = 500, 1_000_000, 60
+FILES = ("evaluation_datasets_config.py", "llm_functions.py", "generate_answers.py", "judge_answers.py")
+"""The suite's files that say what is sent and how it is scored."""
+_MOST_BYTES, _SECONDS = 1_000_000, 60
 _SKIPPED = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", "site-packages"})
 _COMMIT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/~^-]*")
 
@@ -20,7 +22,7 @@ class Checkout:
     Attributes:
         source: The repository's or the folder's name, without where it is.
         commit: The full hash; None for a folder that is no git repository or was read as it lies there.
-        files: Texts of Python files by path.
+        files: Texts of the suite's files by path.
         unreadable: Files that were left out, and why.
     """
 
@@ -38,7 +40,7 @@ def read_checkout(path: Path, commit: str | None = None) -> Checkout:
         commit: Hash, tag or branch.
 
     Raises:
-        ConfigurationError: There is no such folder or commit, or no Python file.
+        ConfigurationError: There is no such folder or commit, or none of the suite's files.
     """
     if not path.is_dir():
         raise ConfigurationError(f"{path} is not a folder: give a checkout of the old suite")
@@ -53,7 +55,7 @@ def read_checkout(path: Path, commit: str | None = None) -> Checkout:
         raise ConfigurationError(f"{path} is not a git repository, so it has no commit {commit}")
     contents, found = _committed(path, commit or "HEAD") if is_repository else (_in_folder(path), None)
     if not contents:
-        raise ConfigurationError(f"{path} has no Python file{f' at {commit}' if commit else ''}")
+        raise ConfigurationError(f"{path} has no {', '.join(FILES)}{f' at {commit}' if commit else ''}")
     files, unreadable = {}, []
     for name, content in contents.items():
         try:
@@ -64,7 +66,7 @@ def read_checkout(path: Path, commit: str | None = None) -> Checkout:
 
 
 def _committed(path: Path, commit: str) -> tuple[dict[str, bytes], str]:
-    """Return the Python files of a commit, and its hash."""
+    """Return the suite's files of a commit, and its hash."""
     told = _git(path, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
     if told is None:
         raise ConfigurationError(f"{path} has no commit {commit}")
@@ -76,7 +78,7 @@ def _committed(path: Path, commit: str) -> tuple[dict[str, bytes], str]:
         mode, _, blob, size = (*about.split(), b"", b"", b"", b"")[:4]
         wanted = PurePosixPath(name.decode(errors="replace"))
         is_file = mode in {b"100644", b"100755"} and size.isdigit() and int(size) <= _MOST_BYTES
-        if is_file and wanted.suffix == ".py" and len(contents) < _MOST_FILES:
+        if is_file and wanted.name in FILES:
             contents[str(wanted)] = _git(path, "cat-file", "blob", blob.decode()) or b""
     return contents, found
 
@@ -85,12 +87,9 @@ def _in_folder(path: Path) -> dict[str, bytes]:
     contents: dict[str, bytes] = {}
     for folder, folders, names in os.walk(path):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
-        for name in sorted(names):
-            file = Path(folder) / name
-            if file.suffix == ".py" and not file.is_symlink() and file.stat().st_size <= _MOST_BYTES:
+        for file in (Path(folder) / name for name in FILES if name in names):
+            if file.is_file() and not file.is_symlink() and file.stat().st_size <= _MOST_BYTES:
                 contents[file.relative_to(path).as_posix()] = file.read_bytes()
-        if len(contents) > _MOST_FILES:
-            raise ConfigurationError(f"{path} has more than {_MOST_FILES} Python files: give the suite's own folder")
     return contents
 
 

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 
 from shaberi_dagster.exchange.suite.reading import ReadSuite
-from shaberi_dagster.judges.programs import Node, RefusedProgramError, SuiteError
-from shaberi_dagster.judges.sets import first_call
+from shaberi_dagster.judges.sets import AdoptedBenchmark
 from shaberi_dagster.util.identity import sha256_json
 
-_ROW = {"question": "Q", "criteria": "C", "answer": "A", "model": "gpt-4", "position": 1, "index": 0}
+_ROW = {"question": "Q", "criteria": "C", "answer": "A"}
 _KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "J2": {
         "tengu": ("9391080c", "77f281ae"),
@@ -34,26 +33,23 @@ def generation_of(suite: ReadSuite) -> str | None:
     J2 and J3 are known by their hashes. J1 shares the prompts of MT-Bench and Rakuda with J2, and its others, which J2
     replaced, ask for no score in tags.
     """
-    hashes = {name: prompt_hashes(read.judge) for name, read in suite.benchmarks.items()}
+    hashes = {name: prompt_hashes(read) for name, read in suite.benchmarks.items()}
     if not hashes:
         return None
     for generation, known in _KNOWN.items():
         if all(known[name] == found for name, found in hashes.items()) and hashes.keys() - {_SHARED, "rakuda"}:
             return generation
-    others = [read.judge for name, read in suite.benchmarks.items() if name in {"tengu", "elyza"}]
+    others = [read for name, read in suite.benchmarks.items() if name in {"tengu", "elyza"}]
     shared = all(_KNOWN["J2"][name] == found for name, found in hashes.items() if name in {_SHARED, "rakuda"})
-    is_first = shared and _SHARED in hashes and others and not any(_NEW_IN_J2 in _messages(judge) for judge in others)
+    is_first = shared and _SHARED in hashes and others and not any(_NEW_IN_J2 in _messages(read) for read in others)
     return "J1" if is_first else None
 
 
-def prompt_hashes(judge: Node) -> tuple[str, ...]:
-    """Return the hashes of a judge's first messages for the fixed row, with a reference and without one."""
-    return tuple(sha256_json(_messages(judge, reference))[:8] for reference in ("R", None))
+def prompt_hashes(read: AdoptedBenchmark) -> tuple[str, ...]:
+    """Return the hashes of a benchmark's messages for the fixed row, with a reference and without one."""
+    return tuple(sha256_json(_messages(read, reference))[:8] for reference in ("R", None))
 
 
-def _messages(judge: Node, reference: str | None = "R") -> str:
-    try:
-        asked = first_call(judge, {**_ROW, "reference": reference})
-    except (SuiteError, RefusedProgramError) as error:
-        return str(error)
-    return str(asked and asked.messages)
+def _messages(read: AdoptedBenchmark, reference: str | None = "R") -> str:
+    messages = read.first({**_ROW, "reference": reference})
+    return str([{"role": message.role, "content": message.content} for message in messages])

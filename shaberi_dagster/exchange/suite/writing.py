@@ -4,21 +4,20 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.suite.checkout import Checkout, read_checkout
 from shaberi_dagster.exchange.suite.generation import generation_of
+from shaberi_dagster.exchange.suite.prompts import RefusedError
 from shaberi_dagster.exchange.suite.reading import ReadSuite, read_suite
-from shaberi_dagster.exchange.suite.values import RefusedError
-from shaberi_dagster.judges.sets import ADOPTED, AdoptedSet
+from shaberi_dagster.judges.sets import ADOPTED, FORMAT, AdoptedSet
 from shaberi_dagster.plugins.discovery import check_name
 from shaberi_dagster.util.permissions import user_umask
 
 _HEAD = """\
-# Adopted by `shaberi adopt`: what this version of the old suite sends and how it scores, as data.
+# Adopted by `shaberi adopt`: what this version of the old suite sends and how it scores.
 # The prompts are the suite's (see its licence). Anything that is changed here is another judge.
 """
 _SHOWN_OF_COMMIT = 7
@@ -83,29 +82,30 @@ def adopt(path: Path, commit: str | None, name: str | None, folder: Path, taken:
     if not suite.benchmarks:
         reasons = "".join(f"\n  {reason}" for reason in suite.refused)
         raise ConfigurationError(f"nothing can be adopted, no benchmark was read:{reasons}")
-    values = _values(checkout, suite)
+    adopted = _adopted(checkout, suite)
     file = folder / ADOPTED.folder / f"{name}.yaml"
+    values = adopted.model_dump(mode="json", exclude_defaults=True)
     text = _HEAD + yaml.dump(values, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=4096)
-    if file.exists() and file.read_text(encoding="utf-8") != text:
+    there = file.read_text(encoding="utf-8") if file.exists() else text
+    if there != text and "\nformat: " in there:  # what an earlier version wrote is of no use
         raise ConfigurationError(f"{file} is there and differs: give another --name, or delete it")
     with user_umask():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    return Adoption(name, file, AdoptedSet.model_validate(values))
+    return Adoption(name, file, adopted)
 
 
-def _values(checkout: Checkout, suite: ReadSuite) -> dict[str, Any]:
-    return {
-        "source": checkout.source,
-        "commit": checkout.commit,
-        "generation": generation_of(suite),
-        "refused": list(suite.refused),
-        "benchmarks": {
-            name: {"dataset": read.dataset, "left_out": list(read.left_out), "judge": read.judge}
-            for name, read in suite.benchmarks.items()
-        },
-        "answers": suite.answers,
-    }
+def _adopted(checkout: Checkout, suite: ReadSuite) -> AdoptedSet:
+    return AdoptedSet(
+        format=FORMAT,
+        source=checkout.source,
+        commit=checkout.commit,
+        generation=generation_of(suite),
+        refused=tuple(suite.refused),
+        benchmarks=suite.benchmarks,
+        judging=suite.judging,
+        answers=suite.answers,
+    )
 
 
 def _default_name(checkout: Checkout) -> str:

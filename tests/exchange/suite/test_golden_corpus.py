@@ -1,19 +1,27 @@
 """The two versions of the corpus: messages, parameters, kept answers and scores equal what the suite's own code made."""
 
+import asyncio
+import csv
 import os
-import tempfile
+import re
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-import yaml
 
-from shaberi_dagster.exchange.suite.writing import adopt
-from shaberi_dagster.judges.programs import ProgramCall, SuiteError, run
-from shaberi_dagster.judges.sets import AdoptedSet
+from shaberi_dagster.benchmarks.questions import Question
+from shaberi_dagster.benchmarks.registry import get_benchmark
+from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.exchange.suite.reading import known, parameters
+from shaberi_dagster.judges.adopted import AdoptedJudge
+from shaberi_dagster.judges.sets import ADOPTED, AdoptedSet, answer_settings, judge_settings, kept_answer
+from shaberi_dagster.judges.spec import JudgeSpec
+from shaberi_dagster.judges.suite_calls import CallSettings
+from shaberi_dagster.judges.suite_parsers import PARSERS
+from shaberi_dagster.llm.endpoints import resolve_endpoint
+from tests.commands import run
 
 pytestmark = pytest.mark.corpus
 
@@ -25,130 +33,148 @@ FIELDS = {
     "mt_bench": {"question": "Question", "category": "category", "upstream_id": "id"},
     "rakuda": {"question": "text", "category": "category", "upstream_id": "question_id"},
 }
+LIMITS = {"max_tokens", "max_completion_tokens", "max_output_tokens"}
 
 
-def folder(version: str) -> Path:
-    return Path(os.environ["SHABERI_CORPUS"]) / "suite" / version
+def corpus() -> Path:
+    return Path(os.environ["SHABERI_CORPUS"]) / "suite"
 
 
-@cache
-def suite(version: str) -> AdoptedSet:
-    """The set as its file has it."""
-    with tempfile.TemporaryDirectory() as plugins:
-        adoption = adopt(folder(version), None, "old", Path(plugins), ())
-        return AdoptedSet.model_validate(yaml.safe_load(adoption.path.read_text()))
+@pytest.fixture(params=VERSIONS)
+def version(request, tmp_path, monkeypatch) -> str:
+    """A version that was adopted as `old`."""
+    monkeypatch.chdir(tmp_path)
+    run("shaberi", "adopt", corpus() / request.param, "--name", "old").succeeded()
+    return str(request.param)
+
+
+def suite() -> AdoptedSet:
+    return ADOPTED.use("old")
 
 
 def lines(version: str, *kinds: str) -> Iterator[dict[str, Any]]:
-    for line in (folder(version) / "golden_messages.jsonl").read_bytes().splitlines():
+    for line in (corpus() / version / "golden_messages.jsonl").read_bytes().splitlines():
         if (values := orjson.loads(line))["kind"] in kinds:
             yield values
 
 
-def inputs(line: dict[str, Any], **others: Any) -> dict[str, Any]:
-    row, options = line.get("row") or {}, line.get("options") or []
-    environment = dict(line.get("environment") or {})
-    if "--judge-base-url" in options:
-        environment |= {"OPENAI_BASE_URL": options[options.index("--judge-base-url") + 1]}
-    if "--gemini-judge" in options:
-        environment |= {"GEMINI_NATIVE": "1", "OPENAI_API_KEY": "x"}
-    fields = {
-        ours: row.get(theirs, "" if ours == "question" else None) for ours, theirs in FIELDS[line["benchmark"]].items()
-    }
-    named = {f"environment {name}": value for name, value in environment.items()}
-    return {"position": 1, "index": 0, **fields, **named, **others}
+def question(line: dict[str, Any]) -> Question:
+    row = line.get("row") or {}
+    fields = {ours: row.get(theirs) for ours, theirs in FIELDS[line["benchmark"]].items()}
+    usual = {"question_id": "q" * 64, "position": 1, "category": None, "upstream_id": None, "reference": None}
+    return Question(**usual | {"criteria": None} | fields | {"question": fields["question"] or ""})
 
 
-def followed(
-    program: Any, values: dict[str, Any], replies: list[str | None]
-) -> tuple[list[ProgramCall], Any, str | None]:
-    """The calls of a program, its value, and the class of the error that ends it."""
-    made: list[ProgramCall] = []
-    walk = run(program, values)
-    try:
-        asked = next(walk)
-        while True:
-            made.append(asked)
-            asked = walk.send(replies[len(made) - 1])
-    except StopIteration as done:
-        return made, done.value, None
-    except SuiteError as error:
-        return made, None, str(error)
+def judge(line: dict[str, Any], version: str) -> AdoptedJudge:
+    model = line["model"] or VERSIONS[version]
+    endpoint = resolve_endpoint(model, "http://localhost:1/v1")
+    settings = {"temperature": 0, "max_tokens": 1024, "score_rounding": "none"}
+    spec = JudgeSpec(model=model, prompt="old", endpoint=endpoint, **settings)
+    return AdoptedJudge(spec, get_benchmark(line["benchmark"]))
 
 
-def sent(asked: ProgramCall) -> dict[str, Any]:
-    return {"api": asked.api, "model": asked.model, **asked.parameters}
+def scored(judge: AdoptedJudge, line: dict[str, Any], *replies: str | None) -> tuple[float | None, list[list[Any]]]:
+    """The score, and the messages of the second call."""
+    asked: list[list[Any]] = []
+
+    async def ask(messages: Any) -> str:
+        asked.append([vars(message) for message in messages])
+        return replies[len(asked)] or ""
+
+    score = asyncio.run(judge.score(question(line), line.get("model_answer", "答え") or "", replies[0] or "", ask))
+    return score, asked
+
+
+def sent(settings: CallSettings) -> dict[str, Any]:
+    """The parameters of a call as a server would get them."""
+    own = {"model": settings.model, "temperature": settings.temperature, "limit": settings.max_tokens}
+    penalty = {"frequency_penalty": settings.frequency_penalty} if settings.frequency_penalty else {}
+    return {"api": settings.api, **own, **penalty, **settings.parameters}
 
 
 def expected(line: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in line["parameters"].items() if name not in {"base_url", "api_base"}}
+    left = {name: value for name, value in line["parameters"].items() if name not in {"base_url", "api_base"}}
+    if effort := left.pop("reasoning", None):
+        left["reasoning_effort"] = effort["effort"]
+    limit = next(left.pop(name) for name in LIMITS & left.keys())
+    return left | {"model": left["model"].removeprefix("hosted_vllm/"), "limit": limit}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_everything_is_read(version):
-    read = suite(version)
+    read = suite()
     assert not read.refused
     assert list(read.benchmarks) == ["tengu", "elyza", "mt_bench", "rakuda"]
     assert read.generation == {"2025-07-06-23ffa1e": "J2", "2025-11-28-f8cd7a0": "J3"}[version]
+    assert len(Path("plugins/adopted/old.yaml").read_text().splitlines()) < 300
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_answers_are_asked_for_and_kept_alike(version):
-    for line in lines(version, "generation", "stored"):
-        values = inputs(line, model=line["model"])
-        (asked,), made, error = followed(suite(version).answers, values, [line.get("model_output", "x")])
-        if line["kind"] == "stored":
-            assert (made["stored"], error) == (line["stored_answer"], None), line["id"]
+    for line in lines(version, "generation"):
+        # SHABERI_MAX_TOKENS is --max-tokens, -fp is --frequency-penalty.
+        if "SHABERI_MAX_TOKENS" in (line.get("environment") or {}):
             continue
-        assert asked.messages == line["messages"], line["id"]
-        if line.get("frequency_penalty") is None:  # the command's default is part of what was read
-            assert sent(asked) == expected(line), line["id"]
-        else:
-            ours, theirs = sent(asked), expected(line)
-            assert {**ours, "frequency_penalty": 0} == {**theirs, "frequency_penalty": 0}, line["id"]
+        settings = answer_settings("old", line["model"])
+        system = [{"role": "system", "content": settings.system}]
+        assert line["messages"] == [*system, {"role": "user", "content": question(line).question}], line["id"]
+        theirs, given = expected(line), line.get("frequency_penalty")
+        if given is not None and sent(settings).pop("frequency_penalty", None):
+            settings = settings.model_copy(update={"frequency_penalty": given})
+        assert sent(settings) == {name: value for name, value in theirs.items() if value != 0.0}, line["id"]
+    for line in lines(version, "stored"):
+        assert kept_answer("old", line["model"], line["model_output"]) == line["stored_answer"], line["id"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_judges_are_asked_alike(version):
     for line in lines(version, "judge"):
         model = line["model"] or VERSIONS[version]
-        values = inputs(line, model=model, answer=line["model_answer"])
-        program = suite(version).benchmarks[line["benchmark"]].judge
-        made, value, error = followed(program, values, ["FINAL SCORE: 5 <score>5</score> 評価：[[5]]"])
-        assert error == line["error"], line["id"]
-        if line["parameters"]:
-            assert made[0].messages == (line["messages"] or line["contents"]), line["id"]
-            assert sent(made[0]) == expected(line), line["id"]
-        if value:
-            assert value["stored"] == line["stored_answer"], line["id"]
+        if line.get("contents") or (line["error"] and line["parameters"]):
+            continue  # native Gemini is not used; null answers are not judged
+        if line["error"]:
+            with pytest.raises(ConfigurationError, match="does not ask"):
+                judge_settings("old", model, line["benchmark"])
+            continue
+        messages = judge(line, version).messages(question(line), line["model_answer"] or "")
+        assert list(map(vars, messages)) == line["messages"], line["id"]
+        assert sent(judge_settings("old", model, line["benchmark"])) == expected(line), line["id"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_the_second_call_is_made_alike(version):
     for line in lines(version, "fallback"):
-        values = inputs(line, model=line["model"], answer=line["model_answer"])
-        program = suite(version).benchmarks[line["benchmark"]].judge
-        made, _, error = followed(program, values, [line["judge_text"], "FINAL SCORE: 2"])
-        assert (len(made), error) == (line["calls"], None), line["id"]
-        if line["messages"]:
-            assert made[1].messages == line["messages"], line["id"]
+        _, asked = scored(judge(line, version), line, line["judge_text"], "FINAL SCORE: 2")
+        assert asked == ([line["messages"]] if line["messages"] else []), line["id"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_scores_are_found_alike(version):
     for line in lines(version, "score"):
-        values = inputs(line, model=line["model"], answer="答え")
-        program = suite(version).benchmarks[line["benchmark"]].judge
-        made, value, error = followed(program, values, [line["judge_text"], line["fallback_text"]])
-        assert error == line["error"], line["id"]
-        if value:
-            score = value["score"]
-            found = (score, type(score).__name__, len(made))
-            assert found == (line["score"], line["score_type"], line["calls"]), line["id"]
+        score, asked = scored(judge(line, version), line, line["judge_text"], line["fallback_text"])
+        assert (score, 1 + len(asked)) == (line.get("score"), line["calls"]), line["id"]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("version", VERSIONS)
 def test_the_same_questions_are_left_out(version):
     for line in lines(version, "selection"):
-        assert list(suite(version).benchmarks[line["benchmark"]].left_out) == line["left_out"]
+        assert list(suite().benchmarks[line["benchmark"]].left_out) == line["left_out"]
+
+
+def test_each_behaviour_of_the_facts_has_its_hash_and_parser():
+    with (corpus() / "generations.csv").open(encoding="utf-8", newline="") as rows:
+        facts = {
+            (row["file"], row["function"], row["structure_hash"]): row["behaviour"] for row in csv.DictReader(rows)
+        }
+    ours = {
+        (file, name, structure): behaviour
+        for part in ("score", "judge", "thinking", "answers")
+        for (file, name), behaviours in known(part).items()
+        for structure, behaviour in behaviours.items()
+    }
+    told = re.compile(r"(?:(S\d[au]?) (tengu|elyza|mt_bench|rakuda)|(G\d+[bu]?)|(H\d)/R\d:.*)(?: \[same as .*)?$")
+    parsers: dict[str, set[str]] = {}
+    for place, fact in facts.items():
+        if not (found := told.match(fact)):
+            continue
+        parser, benchmark, answering, thinking = found.groups()
+        assert ours[place] == (parser or answering or thinking), place
+        if parser:
+            parsers.setdefault(benchmark, set()).add(parser)
+    assert ours.keys() <= facts.keys()
+    assert {name: set(of_benchmark) for name, of_benchmark in PARSERS.items()} == parsers
+    assert set(parameters()["answers"]) == {name for name in ours.values() if re.fullmatch(r"G\d+[bu]?", name)}
