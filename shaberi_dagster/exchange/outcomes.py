@@ -159,15 +159,14 @@ def _of_logs(report: Mapping[str, Any], remedy: str = "") -> Iterator[str]:
 def answers_result(done: ImportedAnswers) -> Result:
     """Say which answers came in, which rows were set aside, and which questions have none."""
     report, quarantined = done.report, done.report.quarantine.to_dicts()
-    imported, repeated = (sum(file[name] for file in report.document()["files"]) for name in _ENTRIES[1:3])
-    there = f"{imported + repeated:,} answered questions in run {done.run_id} ({repeated:,} were there)"
+    there = f"{done.n_answered:,} answered questions in run {done.run_id} ({done.n_before:,} were there)"
     lines = [f"{there}; {len(quarantined):,} rows set aside"]
     lines += [
         f"set aside: {row['path']}:{row['source_line'] or ''} {row['reason']}" for row in quarantined[:_MOST_SHOWN]
     ]
     if len(quarantined) > _MOST_SHOWN:
         lines.append('all of them: shaberi sql "select path, source_line, reason, raw from legacy_quarantine"')
-    for questions, texts in done.missing.items() if imported + repeated else ():
+    for questions, texts in done.missing.items() if done.n_answered else ():
         if texts:
             named = "; ".join(f"{' '.join(text.split())[:40]}" for text in texts[:_MOST_NAMED])
             lines.append(f"without an answer: {len(texts):,} questions of {questions}, such as {named}")

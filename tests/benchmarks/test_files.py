@@ -52,6 +52,36 @@ def test_csv_keeps_quoted_newlines_and_reads_all_as_text(tmp_path):
     assert list(read_rows(path)) == [(1, {"input": '一\r\n二 "三", 四', "id": "007"})]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(("name", "separator"), [("a.csv", ","), ("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", "\t")])
+def test_a_table_of_a_spreadsheet_is_read_as_it_was_saved(tmp_path, name, separator, encoding):
+    text = separator.join(['"a,;\tb"', "c"]) + "\r\n" + separator.join(['"一、\n二,;\t"', "3"]) + "\r\n"
+    (path := tmp_path / name).write_bytes(text.encode(encoding))
+    assert list(read_rows(path)) == [(1, {"a,;\tb": "一、\n二,;\t", "c": "3"})]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (["a"] * 99, "has more than 50 characters until here"),
+        (["a" * 30], "is longer than 20 characters"),
+        ([["a" * 7] * 4], "is longer than 20 characters"),
+        (["a" * 9_999], "unpacks to more than 50 bytes"),
+        ([[0] * 9_999], "unpacks to more than"),
+    ],
+)
+def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, values, reason):
+    pl.DataFrame({"a": values}).write_parquet(path := tmp_path / "a.parquet", compression="zstd")
+    limits = {"MOST_ROW_CHARACTERS": 20, "MOST_CHARACTERS": 50 if "50" in reason else 9_000, "_MOST_VALUES": 900}
+    if "until" in reason:
+        limits["MOST_CHARACTERS"] = 90
+        reason = reason.replace("50", "90")
+    for name, most in limits.items():
+        monkeypatch.setattr(f"shaberi_dagster.benchmarks.files.{name}", most)
+    with pytest.raises(QuestionFileError, match=reason):
+        list(read_rows(path))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "line", "reason"),
     [

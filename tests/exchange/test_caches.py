@@ -199,10 +199,31 @@ def test_a_question_with_other_responses_is_set_aside(workspace, imported):
 
     other = imported(other=ensemble({"q-1": [response("a"), response("x")]}))
 
-    assert counts(other) == [(0, 0, 1)]
+    assert counts(other) == [(0, 1, 0)]
     assert answers(workspace)["answer"].to_list() == ["a", "b"]
-    (reason,) = other.quarantine["reason"]
-    assert reason.startswith("/entries/0: has other responses than entry 1 of ")
+    assert other.quarantine["reason"].to_list() == [
+        "/entries/0: has another answer than the one that stands (sample 1)"
+    ]
+
+
+def test_what_failed_or_is_missing_gives_way_to_an_answer_in_either_order(workspace, imported):
+    parts = {
+        "first": [response("a"), failed()],
+        "second": [failed(), response("b")],
+        "third": [response("x"), failed()],
+    }
+    for order in (("first", "second", "third"), ("second", "first", "third")):
+        documents = {name: ensemble({"q-1": parts[name]}, model=f"google:{order[0]}") for name in order}
+        done = imported(**documents)
+        assert [file.responses_quarantined + file.entries_quarantined for file in done.files] == [0, 0, 1]
+        run_id = f"google%3A{order[0]}@@legacy-2x-t0.7"
+        assert answers(workspace, run_id).sort("sample_index")["answer"].to_list() == ["a", "b"]
+
+
+def test_one_list_is_another_run_under_the_name_of_another_sample(imported):
+    document = [result("gsm8k-1", response("a"))]
+    done = imported(x_n30=document, x_n50=document)
+    assert done.runs == ["google%3Asmall@@legacy-baseline-n30", "google%3Asmall@@legacy-baseline-n50"]
 
 
 def test_the_same_bytes_are_read_once(workspace, imported):
