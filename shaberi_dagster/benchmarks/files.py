@@ -55,7 +55,7 @@ def rows_and_errors(path: Path) -> Iterator[tuple[int, Row | QuestionFileError]]
     elif path.suffix in {".jsonl", ".json"}:
         rows = _json_lines(path, content)
     elif path.suffix in SUFFIXES:
-        rows = enumerate(_table(path, content).iter_rows(named=True), start=1)
+        rows = enumerate(read_table(path, content).iter_rows(named=True), start=1)
     else:
         raise QuestionFileError(path, None, f"is none of {', '.join(SUFFIXES)}")
     size = 0
@@ -106,7 +106,12 @@ def _object(path: Path, number: int, row: Any) -> Row | QuestionFileError:
     return row
 
 
-def _table(path: Path, content: bytes) -> pl.DataFrame:
+def read_table(path: Path, content: bytes) -> pl.DataFrame:
+    """Read a Parquet or CSV file, as a spreadsheet saves it; all values of CSV are texts.
+
+    Raises:
+        QuestionFileError: It cannot be read.
+    """
     try:
         if path.suffix == ".parquet":
             return _parquet(path, content)

@@ -163,10 +163,8 @@ class AnswerFiles(Importer):
         shown = ", ".join(f"{name} {str(value)[:_MOST_SHOWN]!r}" for name, value in given.items())
         several = {question_id for ids in named for question_id in ids}
         if several:
-            places = sorted(self._by_id[benchmark][question_id].position for question_id in several)
-            raise _NoAnswerError(
-                f"{shown} is of several questions of {asked.name}, numbers {', '.join(map(str, places))}"
-            )
+            places = ", ".join(str(one.position) for one in asked.questions if one.question_id in several)
+            raise _NoAnswerError(f"{shown} is of several questions of {asked.name}, numbers {places}")
         raise _NoAnswerError(f"is to no question of {asked.name}: {shown or 'names none'}")
 
     def _named(self, benchmark: str, value: object) -> set[str]:
