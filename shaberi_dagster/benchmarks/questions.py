@@ -21,6 +21,8 @@ from shaberi_dagster.util.lazy import lazily
 with lazily(__name__):  # half a second that only the hub's users pay
     from shaberi_dagster.benchmarks import hub
 
+CACHES = "ensemble cache"
+"""Source of sets whose questions came with caches of the ensemble evaluation, in its seeded order."""
 _HERE = Path(__file__).parent
 _KNOWN_SETS = _HERE / "known_sets.yaml"
 

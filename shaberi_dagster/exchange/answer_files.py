@@ -301,5 +301,6 @@ def requests_of(request: RunRequest, workspace: Workspace) -> Iterator[bytes]:
     answers = Answers(RunPlan(spec, list(spec.benchmarks), workspace))
     for item in answers.items(answers.planned()):
         custom_id = "/".join(str(item.columns[name]) for name in ("benchmark", "question_id", "sample_index"))
-        line = {"custom_id": custom_id, "method": "POST", "url": _PATH, "body": request_body(item.request)}
-        yield orjson.dumps(line) + b"\n"
+        if item.request:
+            line = {"custom_id": custom_id, "method": "POST", "url": _PATH, "body": request_body(item.request)}
+            yield orjson.dumps(line) + b"\n"

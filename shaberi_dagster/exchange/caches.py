@@ -15,6 +15,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from shaberi_dagster.benchmarks.questions import CACHES
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, BENCHMARKS
 from shaberi_dagster.consensus.plurality import Plurality
 from shaberi_dagster.errors import ConfigurationError
@@ -30,7 +31,7 @@ from shaberi_dagster.exchange.logs import import_logs
 from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.exchange.reporting import ImportReport
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.spec import CACHES, RunRequest
+from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.stored import load_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.util.identity import check_model_name, check_run_tag

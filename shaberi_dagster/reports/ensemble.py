@@ -17,6 +17,7 @@ import duckdb
 import polars as pl
 from pydantic import AfterValidator, BaseModel, Field
 
+from shaberi_dagster.benchmarks.questions import CACHES
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.connections import read_frame
 from shaberi_dagster.lake.statements import fetch
@@ -378,6 +379,7 @@ class EnsembleSettings:
         consensus_model: The model that strategies ask.
         judge_model: The model that grades what rules cannot tell; None: nobody does.
         base_url: Endpoint of the model.
+        imported: Whether the questions, and so the samples, came with an import.
     """
 
     ensemble: Count
@@ -386,6 +388,7 @@ class EnsembleSettings:
     consensus_model: str
     judge_model: str | None
     base_url: str
+    imported: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -521,6 +524,7 @@ def _settings(spec: RunSpec, benchmarks: Sequence[str], graded: Sequence[str]) -
         consensus_model=spec.consensus_model,
         judge_model=next((judge.name for judge in judges if judge), None),
         base_url=spec.endpoint.base_url if spec.endpoint else spec.origin,
+        imported=first.source == CACHES,
     )
 
 
