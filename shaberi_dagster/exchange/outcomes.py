@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -37,6 +38,12 @@ def _of_results(done: ResultsExport) -> Iterator[str]:
     if unfinished := [run.run_id for run in runs if run.status != "complete"]:
         yield f"{len(unfinished):,} of these runs are not complete, e.g. {unfinished[0]}"
     yield from (f"not exported: {run_id}: {reason}" for run_id, reason in done.failed.items())
+
+
+def written_result(files: Sequence[Path]) -> Result:
+    """Say which files were written."""
+    lines = [f"{file} written" for file in files]
+    return Result([Sentences(lines)], document={"files": [str(file) for file in files]})
 
 
 def tree_result(done: Export) -> Result:
