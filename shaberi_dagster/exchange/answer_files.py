@@ -71,7 +71,7 @@ class AnswerFiles(Importer):
 
     def entries(self, source: ImportSource, content: bytes) -> Iterable[Entry | Rejected]:
         """Put the rows of a file together by question; what is no answer to a question of the sets is set aside."""
-        found: dict[tuple[str, str], dict[int, tuple[int, ImportedSample]]] = {}
+        found: dict[tuple[str, Question], dict[int, tuple[int, ImportedSample]]] = {}
         rejected: list[Rejected] = []
         try:
             rows = list(rows_and_errors(source.location))
@@ -85,7 +85,7 @@ class AnswerFiles(Importer):
             reason = None
             try:
                 benchmark, question, sample = self._read(row)
-                samples = found.setdefault((benchmark, question.question_id), {})
+                samples = found.setdefault((benchmark, question), {})
                 first, earlier = samples.setdefault(sample.index, (line, sample))
                 if earlier.error is not None and sample.error is None:
                     samples[sample.index] = line, sample
@@ -99,17 +99,19 @@ class AnswerFiles(Importer):
                 rejected.append(Rejected.of(line, reason, orjson.dumps(row, default=str)))
         return [*self._entries(found), *rejected]
 
-    def _entries(self, found: Mapping[tuple[str, str], Mapping[int, tuple[int, ImportedSample]]]) -> Iterator[Entry]:
+    def _entries(
+        self, found: Mapping[tuple[str, Question], Mapping[int, tuple[int, ImportedSample]]]
+    ) -> Iterator[Entry]:
         most = Counter[str]()
         for (benchmark, _), samples in found.items():
             most[benchmark] = max(most[benchmark], len(samples))
-        for (benchmark, question_id), samples in found.items():
+        for (benchmark, question), samples in found.items():
             yield Entry(
                 line=min(line for line, _ in samples.values()),
                 part=RunPart(self.model, self.run_tag, benchmark, most[benchmark]),
-                name=question_id,
+                name=question.question_id,
                 samples=[sample for _, (_, sample) in sorted(samples.items())],
-                asked=self._by_id[benchmark][question_id],
+                asked=question,
             )
 
     def _read(self, row: Mapping[str, Any]) -> tuple[str, Question, ImportedSample]:
@@ -154,37 +156,29 @@ class AnswerFiles(Importer):
 
     def _question(self, benchmark: str, row: Mapping[str, Any]) -> Question:
         """Find the one question that a row names, by its id or its text."""
-        asked = self.known[benchmark]
+        asked, names = self.known[benchmark], self._names[benchmark]
         given = {name: row[name] for name in ("question_id", "question") if not _is_missing(row.get(name))}
-        named = [found for value in given.values() if (found := self._named(benchmark, value))]
-        found = set[str]() if not named else named[0].intersection(*named[1:])
+        exact = {name: value if isinstance(value, str) else None for name, value in given.items()}
+        meant = [names.get(exact[name]) or names.get((_folded(value),)) for name, value in given.items()]
+        named = [found for found in meant if found]
+        found = set.intersection(*named) if named else set()
         if len(found) == 1:
-            return self._by_id[benchmark][found.pop()]
+            return found.pop()
         shown = ", ".join(f"{name} {str(value)[:_MOST_SHOWN]!r}" for name, value in given.items())
-        several = {question_id for ids in named for question_id in ids}
-        if several:
-            places = ", ".join(str(one.position) for one in asked.questions if one.question_id in several)
+        if named:
+            places = ", ".join(map(str, sorted(question.position for question in set[Question]().union(*named))))
             raise _NoAnswerError(f"{shown} is of several questions of {asked.name}, numbers {places}")
         raise _NoAnswerError(f"is to no question of {asked.name}: {shown or 'names none'}")
 
-    def _named(self, benchmark: str, value: object) -> set[str]:
-        """The ids of the questions that have a name exactly; where there is none, of those that it spells otherwise."""
-        names = self._names[benchmark]
-        return names.get(value if isinstance(value, str) else None) or names.get((_folded(value),)) or set()
-
     @cached_property
-    def _by_id(self) -> dict[str, dict[str, Question]]:
-        return {name: {one.question_id: one for one in asked.questions} for name, asked in self.known.items()}
-
-    @cached_property
-    def _names(self) -> dict[str, dict[Any, set[str]]]:
-        """The ids of the questions of each benchmark by what rows may call them, and by that in one spelling."""
-        found: dict[str, dict[Any, set[str]]] = {name: defaultdict(set) for name in self.known}
+    def _names(self) -> dict[str, dict[Any, set[Question]]]:
+        """The questions of each benchmark by what rows may call them exactly, and (a tuple) in one spelling."""
+        found: dict[str, dict[Any, set[Question]]] = {name: defaultdict(set) for name in self.known}
         for benchmark, asked in self.known.items():
             for question in asked.questions:
                 for name in filter(None, (question.question_id, question.upstream_id, question.question)):
-                    found[benchmark][name].add(question.question_id)
-                    found[benchmark][_folded(name),].add(question.question_id)
+                    found[benchmark][name].add(question)
+                    found[benchmark][_folded(name),].add(question)
         return found
 
 

@@ -4,7 +4,6 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +106,7 @@ def _documents(lake: Lake, run_id: str) -> Iterator[tuple[str, Any]]:
         rows = rows.join(places, on="question_id", how="left").sort("position", "source_line", "sample_index")
         model = spec.model if ":" in spec.model or not spec.endpoint else f"{spec.endpoint.name}:{spec.model}"
         size, temperature = len(settings.shared), settings.temperature or 0
+        times = rows["created_at"].dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
         entries: dict[str, list[Any]] = defaultdict(list)
         for row in rows.iter_rows(named=True):
             fields = json.loads(row["legacy_fields"] or "{}")
@@ -117,8 +117,8 @@ def _documents(lake: Lake, run_id: str) -> Iterator[tuple[str, Any]]:
             "dataset": benchmark,
             "ensembleSize": size,
             "temperature": temperature,
-            "createdAt": _time(rows["created_at"].min()),
-            "updatedAt": _time(rows["created_at"].max()),
+            "createdAt": times.min(),
+            "updatedAt": times.max(),
             "entries": [{"questionId": name, "responses": responses} for name, responses in entries.items()],
         }
         yield f"{re.sub('[/:]', '_', model)}_{benchmark}_{size}x_t{temperature:g}.json", document
@@ -137,7 +137,3 @@ def _response(row: Mapping[str, Any], fields: Mapping[str, Any], of: str) -> dic
         **fields,
     }
     return response if row["status"] == "ok" else response | {"error": row["error_message"] or row["error_class"]}
-
-
-def _time(moment: Any) -> str | None:
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z" if isinstance(moment, datetime) else None

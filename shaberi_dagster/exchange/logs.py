@@ -85,13 +85,11 @@ class _Question:
     judgements: list[Row]
 
     @property
-    def samples(self) -> dict[int, "_Sample"]:
+    def samples(self) -> dict[int, list[Row]]:
         """The rows of each sample."""
-        found: dict[int, _Sample] = defaultdict(lambda: _Sample([], []))
-        for row in self.answers:
-            found[row["sample_index"]].answers.append(row)
-        for row in self.judgements:
-            found[row["sample_index"]].judgements.append(row)
+        found = defaultdict(list)
+        for row in (*self.answers, *self.judgements):
+            found[row["sample_index"]].append(row)
         return found
 
     def take(self, other: "_Question") -> tuple[bool, list[int]]:
@@ -101,31 +99,24 @@ class _Question:
             Whether there were any, and the samples that have an answer here and another one there.
         """
         own, taken, unlike = self.samples, False, list[int]()
-        for index, sample in other.samples.items():
-            if index not in own or (sample.is_answered and not own[index].is_answered):
-                own[index], taken = sample, True
-            elif sample.is_answered and sample.content != own[index].content:
+        for index, rows in other.samples.items():
+            if index not in own or (_is_answered(rows) and not _is_answered(own[index])):
+                own[index], taken = rows, True
+            elif _is_answered(rows) and _content(rows) != _content(own[index]):
                 unlike.append(index)
-        self.answers = [row for _, sample in sorted(own.items()) for row in sample.answers]
-        self.judgements = [row for _, sample in sorted(own.items()) for row in sample.judgements]
+        rows = [row for _, of_sample in sorted(own.items()) for row in of_sample]
+        self.answers = [row for row in rows if "judge" not in row]
+        self.judgements = [row for row in rows if "judge" in row]
         return taken, unlike
 
 
-class _Sample(NamedTuple):
-    """The rows of `answers` and `judgements` of a sample."""
+def _is_answered(rows: Sequence[Row]) -> bool:
+    return any(row["status"] == "ok" for row in rows)
 
-    answers: list[Row]
-    judgements: list[Row]
 
-    @property
-    def is_answered(self) -> bool:
-        """Return whether it has not failed."""
-        return any(row["status"] == "ok" for row in self.answers)
-
-    @property
-    def content(self) -> Counter[bytes]:
-        """The values of its rows, wherever and whenever they were read."""
-        return Counter(orjson.dumps([row.get(name) for name in _CONTENT]) for row in (*self.answers, *self.judgements))
+def _content(rows: Sequence[Row]) -> Counter[bytes]:
+    """Return the values of rows, wherever and whenever they were read."""
+    return Counter(orjson.dumps([row.get(name) for name in _CONTENT]) for row in rows)
 
 
 _CONTENT = (
