@@ -20,7 +20,7 @@ with lazily(__name__):
     from pyarrow import parquet as pq
 
 Row = dict[str, Any]
-MOST_ROW_CHARACTERS, MOST_CHARACTERS = 16 << 20, 1 << 30
+MOST_ROW_CHARACTERS, MOST_CHARACTERS = 16 << 20, 1 << 29
 """Longest texts of a row, and of a file, however small it is packed; the longest ones known have a thousandth."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MOST_VALUES = 1 << 24
@@ -135,6 +135,8 @@ def _parquet(path: Path, content: bytes) -> pl.DataFrame:
     metadata = pq.read_metadata(io.BytesIO(content))
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     n_values = sum(group.column(place).num_values for group in groups for place in range(group.num_columns))
+    if any(group.total_byte_size > group.num_rows * MOST_ROW_CHARACTERS for group in groups):
+        raise QuestionFileError(path, None, f"has rows that are longer than {MOST_ROW_CHARACTERS:,} characters")
     if sum(group.total_byte_size for group in groups) > MOST_CHARACTERS or n_values > _MOST_VALUES:
         raise QuestionFileError(path, None, f"unpacks to more than {MOST_CHARACTERS:,} bytes or {_MOST_VALUES:,} cells")
     return pl.read_parquet(io.BytesIO(content))
