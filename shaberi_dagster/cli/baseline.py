@@ -21,6 +21,7 @@ with lazily(__name__):  # what help and wrong options need not wait for
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
+Note = Annotated[str | None, Field(description="What to say about it"), Option("how", metavar="TEXT")]
 _PROMOTE_EPILOG = """Examples:
 
 \b
@@ -56,7 +57,7 @@ class Promotion(CommandOptions):
         Field(description="The run's tag; not needed where the model has one run"),
         Option("what", known="runs"),
     ] = None
-    note: Annotated[str | None, Field(description="What to say about it"), Option("how", metavar="TEXT")] = None
+    note: Note = None
     allow_partial: Annotated[
         bool, Field(description="Even if parts of the run are missing; a gate leaves them out"), Option("how")
     ] = False
@@ -74,7 +75,7 @@ class BaselineImport(CommandOptions):
     name: Annotated[str | None, Field(description="Name of the new baseline; default: the file's"), Option("what")] = (
         None
     )
-    note: Annotated[str | None, Field(description="What to say about it"), Option("how", metavar="TEXT")] = None
+    note: Note = None
     as_json: AsJson = False
 
 
