@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter
 
 from shaberi_dagster.benchmarks.choices import Choices
-from shaberi_dagster.benchmarks.files import read_rows
+from shaberi_dagster.benchmarks.files import read_rows, whole_number
 from shaberi_dagster.benchmarks.registry import SUFFIXES, Benchmark, Field
 from shaberi_dagster.benchmarks.upstream import Asked, UpstreamRowError, letter_index, listed, texts
 from shaberi_dagster.errors import ConfigurationError, QuestionFileError
@@ -21,6 +21,8 @@ from shaberi_dagster.util.lazy import lazily
 with lazily(__name__):  # half a second that only the hub's users pay
     from shaberi_dagster.benchmarks import hub
 
+CACHES = "ensemble cache"
+"""Source of sets whose questions came with caches of the ensemble evaluation, in its seeded order."""
 _HERE = Path(__file__).parent
 _KNOWN_SETS = _HERE / "known_sets.yaml"
 
@@ -371,19 +373,19 @@ class _Row:
         value = None if column is None else self.values[column]
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, str | int):
+        number = value if isinstance(value, str) else whole_number(value)
+        if number is None:
             raise self._error(f"{column!r} must be text or an integer, not {type(value).__name__}")
-        return str(value)
+        return str(number)
 
     def _position(self, default: int) -> int:
         value = self.values.get("position")
         if value is None:
             return default
-        if isinstance(value, str) and value.isascii() and value.isdigit():  # CSV has text only
-            value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        number = whole_number(value)
+        if number is None or number < 1:
             raise self._error(f"'position' must be an integer from 1, not {value!r}")
-        return value
+        return number
 
     def _error(self, reason: str) -> QuestionFileError:
         return QuestionFileError(self.path, self.line, reason)

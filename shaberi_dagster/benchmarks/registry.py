@@ -27,7 +27,7 @@ SampleOrder = Literal["pinned", "mulberry32"]
 
 _GENERATION_SAMPLING = Sampling(temperature=0.2, max_tokens=6000)
 _JUDGE_SAMPLING = Sampling(temperature=0.0, max_tokens=4096)
-SUFFIXES = (".jsonl", ".parquet", ".csv", ".json")
+SUFFIXES = (".jsonl", ".parquet", ".csv", ".tsv", ".json")
 """Suffixes of question files."""
 
 _STRICT = {"extra": "forbid"}

@@ -3,7 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from shaberi_dagster.benchmarks.questions import UNSHUFFLED, Question, QuestionSet, content_sha256, set_name_of
+from shaberi_dagster.benchmarks.questions import (
+    CACHES,
+    UNSHUFFLED,
+    Question,
+    QuestionSet,
+    content_sha256,
+    set_name_of,
+)
 from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, SampleOrder
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.util.identity import sha256_text
@@ -48,6 +55,8 @@ def ordered_questions(
     """Put all questions into the seed's order; see `sample_questions`."""
     if order == "pinned":
         return sorted(question_set.questions, key=lambda question: sha256_text(f"{seed}:{question.question_id}"))
+    if question_set.source == CACHES and seed == DEFAULT_SEED:
+        return list(question_set.questions)
     # Positions without a question are those of repeats, which the original did ask.
     by_position = {question.position: question for question in question_set.questions}
     shuffled = shuffled_indexes(max(by_position), seed)

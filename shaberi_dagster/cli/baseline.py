@@ -1,5 +1,7 @@
 """`shaberi baseline`: name what a run got right, and list these names."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,12 +15,13 @@ from shaberi_dagster.util.lazy import lazily
 
 with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import output
-    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.exchange import cache_files, installation
     from shaberi_dagster.lake import catalog
     from shaberi_dagster.reports import baselines, verdicts
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
+Note = Annotated[str | None, Field(description="What to say about it"), Option("how", metavar="TEXT")]
 _PROMOTE_EPILOG = """Examples:
 
 \b
@@ -54,10 +57,25 @@ class Promotion(CommandOptions):
         Field(description="The run's tag; not needed where the model has one run"),
         Option("what", known="runs"),
     ] = None
-    note: Annotated[str | None, Field(description="What to say about it"), Option("how", metavar="TEXT")] = None
+    note: Note = None
     allow_partial: Annotated[
         bool, Field(description="Even if parts of the run are missing; a gate leaves them out"), Option("how")
     ] = False
+    as_json: AsJson = False
+
+
+class BaselineImport(CommandOptions):
+    """Options of `shaberi baseline import`."""
+
+    path: Annotated[
+        Path,
+        Field(description="Pooled baseline of the ensemble evaluation, such as baselines/quick-eval.json"),
+        Option("what", metavar="FILE", is_argument=True),
+    ]
+    name: Annotated[str | None, Field(description="Name of the new baseline; default: the file's"), Option("what")] = (
+        None
+    )
+    note: Note = None
     as_json: AsJson = False
 
 
@@ -74,10 +92,22 @@ def promote(how: Promotion) -> int:
         chosen = baselines.chosen_runs(views, how.run_id, how.model, how.tag)
     lake = installation.Installation(settings).lake
     names = baselines.promote_all(lake, chosen, how.name, how.note, allow_partial=how.allow_partial)
-    with catalog.open_catalog(settings.warehouse) as views:
-        promoted = [baseline for baseline in verdicts.baselines(views) if baseline["name"] in names]
-    output.say(baselines.promotion_result(promoted), as_json=how.as_json)
+    _show(names, as_json=how.as_json)
     return FINE
+
+
+def import_baseline(how: BaselineImport) -> int:
+    """Make a pooled baseline of the ensemble evaluation a baseline, which `--gate fisher` compares with."""
+    name, lake = how.name or how.path.stem, installation.Installation(Settings.from_environment()).lake
+    cache_files.import_baseline(how.path, lake, name, how.note)
+    _show([name], as_json=how.as_json)
+    return FINE
+
+
+def _show(names: Sequence[str], *, as_json: bool) -> None:
+    with catalog.open_catalog(Settings.from_environment().warehouse) as views:
+        promoted = [baseline for baseline in verdicts.baselines(views) if baseline["name"] in names]
+    output.say(baselines.promotion_result(promoted), as_json=as_json)
 
 
 def list_baselines(how: ListBaselines) -> int:
@@ -89,4 +119,5 @@ def list_baselines(how: ListBaselines) -> int:
 
 
 app.command(cls=OptionsCommand, epilog=_PROMOTE_EPILOG)(takes_models(promote))
+app.command("import", cls=OptionsCommand)(takes_models(import_baseline))
 app.command("list", cls=OptionsCommand)(takes_models(list_baselines))

@@ -11,7 +11,7 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.results.formats import FORMATS, REQUESTS, RESULTS, SHABERI_V1
+from shaberi_dagster.exchange.results.formats import CACHES, FORMATS, REQUESTS, RESULTS
 from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings, check_writable
@@ -21,7 +21,7 @@ from shaberi_dagster.util.permissions import user_umask
 
 with lazily(__name__):  # what help and wrong options need not wait for
     from shaberi_dagster.cli import output
-    from shaberi_dagster.exchange import answer_files, installation, outcomes
+    from shaberi_dagster.exchange import answer_files, cache_files, installation, outcomes
     from shaberi_dagster.exchange.results import results_tree, shaberi_v1
     from shaberi_dagster.lake import store
     from shaberi_dagster.runs import request_file
@@ -57,7 +57,8 @@ class ExportOptions(CommandOptions):
         str,
         Field(
             description="results: a folder for each run; shaberi-v1: the trees of the old suite; requests: calls for "
-            "answers that another tool is to make, as lines of OpenAI's batches"
+            "answers that another tool is to make, as lines of OpenAI's batches; ensemble-cache: samples as the "
+            "ensemble evaluation's caches"
         ),
         Option("how", ("--format",), metavar="|".join(FORMATS)),
     ] = RESULTS
@@ -157,10 +158,13 @@ def run_export(
         say(outcomes.results_result(done), as_json=as_json)
         return FAILED_PARTS if done.failed else FINE
     if output is None:
-        raise ConfigurationError(f"--format {SHABERI_V1} needs --output, the folder to write")
+        raise ConfigurationError(f"--format {output_format} needs --output, the folder to write")
     if compact:
         raise ConfigurationError(f"--compact goes with --format {RESULTS}")
     check_writable(output, _ELSEWHERE)
+    if output_format == CACHES:
+        say(outcomes.written_result(cache_files.export_caches(lake, output, selection)), as_json=as_json)
+        return FINE
     with reporter.watching():
         tree = shaberi_v1.export(lake, output, selection, changed=reporter.changed)
     say(outcomes.tree_result(tree), as_json=as_json)

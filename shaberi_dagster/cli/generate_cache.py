@@ -34,7 +34,8 @@ class GenerateCache(CommandOptions):
 
 def generate_cache(request: CacheRequest, calls: CallOptions, how: GenerateCache) -> int:
     """Make the samples of an ensemble that are not stored yet, and nothing else."""
-    made = running.Evaluation([request.to_request()], calls, command="generate-cache", stages=["answers"])
+    asked = request.with_imported(fresh=calls.fresh).to_request()
+    made = running.Evaluation([asked], calls, command="generate-cache", stages=["answers"])
     made.run()
     found = samples.samples_of(made.spec, made.benchmarks, made.workspace.lake)
     say(samples.samples_result(found), as_json=how.as_json)

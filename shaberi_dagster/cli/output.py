@@ -41,7 +41,8 @@ def opened(file: Path, mode: str = "w") -> IO[Any]:
     """
     try:
         with user_umask():
-            return file.open(mode) if "b" in mode else file.open(mode, encoding="utf-8", newline="")
+            encoding = "utf-8-sig" if file.suffix == ".csv" else "utf-8"  # without its mark Excel reads no UTF-8
+            return file.open(mode) if "b" in mode else file.open(mode, encoding=encoding, newline="")
     except OSError as error:
         raise ConfigurationError(f"--output {file} cannot be written: {error.strerror}") from error
 

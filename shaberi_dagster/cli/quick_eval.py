@@ -90,7 +90,7 @@ def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int
         raise ConfigurationError(f"--significance must be above 0 and below 1, not {how.significance:g}")
     if how.failures_count and how.baseline is None:
         raise ConfigurationError("--failures-count is of a gate: add --baseline NAME")
-    asked = request.to_request()
+    asked = request.with_imported(fresh=calls.fresh).to_request()
     made = running.Evaluation([asked], calls, command="quick-eval", submit=how.submit)
     if how.baseline is not None:  # that it is not there should be known before anything is paid for
         with catalog.open_catalog(made.workspace.settings.warehouse) as lake:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
+from shaberi_dagster.benchmarks.files import read_table
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.deciding.audit_request import AuditRequest
@@ -259,8 +260,8 @@ def settle(file: Path, workspace: Workspace) -> str:
         ConfigurationError: The file cannot be read, says something else, or names a verdict that was not audited.
     """
     try:
-        given = pl.read_csv(file, infer_schema=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
+        given = read_table(file, file.read_bytes())
+    except OSError as error:
         raise ConfigurationError(f"{file} cannot be read: {error}") from error
     columns = [*_VERDICT, "judge"]
     if lacking := [name for name in (*columns, "person") if name not in given.columns]:

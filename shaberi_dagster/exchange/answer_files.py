@@ -1,6 +1,7 @@
 """Answers that were made elsewhere, as files of any tool; and the requests that such a tool needs."""
 
-from collections import Counter
+import unicodedata
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from shaberi_dagster.benchmarks.files import read_rows
+from shaberi_dagster.benchmarks.files import rows_and_errors, whole_number
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet
 from shaberi_dagster.benchmarks.registry import parse_benchmarks
 from shaberi_dagster.errors import QuestionFileError
@@ -17,10 +18,11 @@ from shaberi_dagster.exchange.importer import Entry, ImportedSample, Importer, I
 from shaberi_dagster.exchange.logs import import_logs
 from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.exchange.reporting import ImportReport
+from shaberi_dagster.llm.client import error_class_of
 from shaberi_dagster.llm.endings import without_end_tokens
 from shaberi_dagster.llm.endpoints import request_body
 from shaberi_dagster.llm.providers.registry import DEFAULT_PROVIDER, PROVIDERS
-from shaberi_dagster.llm.reply import MalformedReplyError, ReceivedReply
+from shaberi_dagster.llm.reply import MalformedReplyError, ReceivedReply, error_details
 from shaberi_dagster.llm.thinking import split_thinking
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import plan_run
@@ -35,6 +37,7 @@ _ANSWERS = ("answer", "response", "output", "completion")
 _THINKING = ("thinking", "reasoning", "reasoning_content")
 _TOKENS = ("prompt_tokens", "completion_tokens")
 _PATH = "/v1/chat/completions"
+_MOST_SHOWN = 80
 
 
 class _NoAnswerError(Exception):
@@ -52,7 +55,6 @@ class AnswerFiles(Importer):
         benchmark: The benchmark of rows that name none.
     """
 
-    name = "answers"
     title = "answers made elsewhere"
     what = "answers"
     plural = "answer files"
@@ -64,20 +66,31 @@ class AnswerFiles(Importer):
     known: Mapping[str, QuestionSet] = field(default_factory=dict)
     benchmark: str | None = None
 
+    def __post_init__(self) -> None:
+        self.name = f"answers of {run_id_of(self.model, self.run_tag)}"
+
     def entries(self, source: ImportSource, content: bytes) -> Iterable[Entry | Rejected]:
         """Put the rows of a file together by question; what is no answer to a question of the sets is set aside."""
-        found: dict[tuple[str, str], dict[int, tuple[int, ImportedSample]]] = {}
+        found: dict[tuple[str, Question], dict[int, tuple[int, ImportedSample]]] = {}
         rejected: list[Rejected] = []
         try:
-            rows = list(read_rows(source.location))
+            rows = list(rows_and_errors(source.location))
         except QuestionFileError as error:
             return [Rejected.of(error.line, error.reason, content, what="file")]
         for line, row in rows:
+            if isinstance(row, QuestionFileError):
+                raw = content.splitlines()[line - 1 : line] if source.location.suffix == ".jsonl" else []
+                rejected.append(Rejected.of(line, row.reason, b"".join(raw)))
+                continue
+            reason = None
             try:
                 benchmark, question, sample = self._read(row)
-                samples = found.setdefault((benchmark, question.question_id), {})
-                first, _ = samples.setdefault(sample.index, (line, sample))
-                reason = None if first == line else f"answers the question of line {first} again, which stands"
+                samples = found.setdefault((benchmark, question), {})
+                first, earlier = samples.setdefault(sample.index, (line, sample))
+                if earlier.error is not None and sample.error is None:
+                    samples[sample.index] = line, sample
+                elif first != line and sample.error is None:
+                    reason = f"answers the question of line {first} again, which stands"
             except (_NoAnswerError, MalformedReplyError) as error:
                 reason = str(error)
             except (AttributeError, TypeError, ValueError):
@@ -86,48 +99,52 @@ class AnswerFiles(Importer):
                 rejected.append(Rejected.of(line, reason, orjson.dumps(row, default=str)))
         return [*self._entries(found), *rejected]
 
-    def _entries(self, found: Mapping[tuple[str, str], Mapping[int, tuple[int, ImportedSample]]]) -> Iterator[Entry]:
+    def _entries(
+        self, found: Mapping[tuple[str, Question], Mapping[int, tuple[int, ImportedSample]]]
+    ) -> Iterator[Entry]:
         most = Counter[str]()
         for (benchmark, _), samples in found.items():
             most[benchmark] = max(most[benchmark], len(samples))
-        for (benchmark, question_id), samples in found.items():
+        for (benchmark, question), samples in found.items():
             yield Entry(
                 line=min(line for line, _ in samples.values()),
                 part=RunPart(self.model, self.run_tag, benchmark, most[benchmark]),
-                name=question_id,
+                name=question.question_id,
                 samples=[sample for _, (_, sample) in sorted(samples.items())],
-                asked=self._by_name[benchmark][question_id],
+                asked=question,
             )
 
     def _read(self, row: Mapping[str, Any]) -> tuple[str, Question, ImportedSample]:
         if "custom_id" in row:
             return self._read_batch(row)
         if not {"question", "question_id"} & row.keys():
-            raise _NoAnswerError("has neither question nor question_id")
+            raise _NoAnswerError(f"has neither question nor question_id, but {', '.join(row)[:_MOST_SHOWN]}")
         benchmark = self._benchmark_of(row.get("benchmark"))
-        question = self._question(benchmark, row.get("question_id"), row.get("question"))
+        question = self._question(benchmark, row)
         text = next((value for name in _ANSWERS if (value := row.get(name)) is not None), None)
         if not isinstance(text, str):
             raise _NoAnswerError(f"has no answer: it stands in {', '.join(_ANSWERS)}")
         thinking = next((str(value) for name in _THINKING if (value := row.get(name))), None)
-        columns = {f"answer_{name}": count for name in _TOKENS if (count := _count(row.get(name))) is not None}
+        columns = {f"answer_{name}": count for name in _TOKENS if (count := _count(row, name)) is not None}
         reply = ReceivedReply(text, thinking, str(row["finish_reason"]) if row.get("finish_reason") else None)
-        return benchmark, question, _sample(_count(row.get("sample_index")) or 0, reply, columns)
+        return benchmark, question, _sample(_count(row, "sample_index") or 0, reply, columns)
 
     def _read_batch(self, row: Mapping[str, Any]) -> tuple[str, Question, ImportedSample]:
         """Read a line of a batch's output, as OpenAI, vLLM and others write it, for a request that was exported."""
         name, _, rest = str(row["custom_id"]).partition("/")
         question_id, _, index = rest.partition("/")
         benchmark = self._benchmark_of(name)
-        question = self._question(benchmark, question_id, None)
+        question = self._question(benchmark, {"question_id": question_id})
+        sample = _count({"sample_index": index}, "sample_index") or 0
         response = row.get("response") or {}
-        body = response.get("body") or {}
-        if row.get("error") or body.get("error") or response.get("status_code", 200) >= 400:  # noqa: PLR2004
-            failed = ImportedSample(int(index or 0), "", str(row.get("error") or body.get("error") or response))
-            return benchmark, question, failed
+        body, status = response.get("body") or {}, response.get("status_code") or 200
+        if row.get("error") or body.get("error") or status >= 400:  # noqa: PLR2004
+            details = error_details(row if row.get("error") else body)
+            kind = error_class_of(details.status or (status if status >= 400 else 500), details)  # noqa: PLR2004
+            return benchmark, question, ImportedSample(sample, "", details.message or str(response), kind)
         reply = PROVIDERS.use(DEFAULT_PROVIDER)().reply(body)
         columns = {f"answer_{name}": count for name, count in vars(reply.usage).items() if count is not None}
-        return benchmark, question, _sample(int(index or 0), reply, columns)
+        return benchmark, question, _sample(sample, reply, columns)
 
     def _benchmark_of(self, name: object) -> str:
         benchmark = str(name or self.benchmark or "")
@@ -137,30 +154,53 @@ class AnswerFiles(Importer):
             raise _NoAnswerError(why)
         return benchmark
 
-    def _question(self, benchmark: str, question_id: object, text: object) -> Question:
-        known = self._by_name[benchmark]
-        question = known.get(str(question_id)) or known.get(str(text).strip())
-        if question is None:
-            raise _NoAnswerError(f"is to no question of {self.known[benchmark].name}")
-        return question
+    def _question(self, benchmark: str, row: Mapping[str, Any]) -> Question:
+        """Find the one question that a row names, by its id or its text."""
+        asked, names = self.known[benchmark], self._names[benchmark]
+        given = {name: row[name] for name in ("question_id", "question") if not _is_missing(row.get(name))}
+        exact = {name: value if isinstance(value, str) else None for name, value in given.items()}
+        meant = [names.get(exact[name]) or names.get((_folded(value),)) for name, value in given.items()]
+        named = [found for found in meant if found]
+        found = set.intersection(*named) if named else set()
+        if len(found) == 1:
+            return found.pop()
+        shown = ", ".join(f"{name} {str(value)[:_MOST_SHOWN]!r}" for name, value in given.items())
+        if named:
+            places = ", ".join(map(str, sorted(question.position for question in set[Question]().union(*named))))
+            raise _NoAnswerError(f"{shown} is of several questions of {asked.name}, numbers {places}")
+        raise _NoAnswerError(f"is to no question of {asked.name}: {shown or 'names none'}")
 
     @cached_property
-    def _by_name(self) -> dict[str, dict[str, Question]]:
-        """The questions of each benchmark by what rows may call them: text, the source's id, and ours, which wins."""
-        return {
-            benchmark: {question.question.strip(): question for question in asked.questions}
-            | {question.upstream_id: question for question in asked.questions if question.upstream_id}
-            | {question.question_id: question for question in asked.questions}
-            for benchmark, asked in self.known.items()
-        }
+    def _names(self) -> dict[str, dict[Any, set[Question]]]:
+        """The questions of each benchmark by what rows may call them exactly, and (a tuple) in one spelling."""
+        found: dict[str, dict[Any, set[Question]]] = {name: defaultdict(set) for name in self.known}
+        for benchmark, asked in self.known.items():
+            for question in asked.questions:
+                for name in filter(None, (question.question_id, question.upstream_id, question.question)):
+                    found[benchmark][name].add(question)
+                    found[benchmark][_folded(name),].add(question)
+        return found
 
 
-def _count(value: object) -> int | None:
-    """Return a whole number that a row has, also as text; None where it has none."""
-    try:
-        return int(str(value))
-    except ValueError:
+def _folded(value: object) -> str:
+    """Return a name without what differs between tools: form of numbers, Unicode form, line ends, marks and edges."""
+    number = whole_number(value)
+    text = unicodedata.normalize("NFKC", str(value)).replace("\ufeff", "")
+    return str(number) if number is not None else "\n".join(map(str.strip, text.strip().splitlines()))
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or value == "" or value != value  # noqa: PLR0124  (NaN is what tables have in gaps)
+
+
+def _count(row: Mapping[str, Any], name: str) -> int | None:
+    """Return a whole number that a row has; None where it has none."""
+    if _is_missing(value := row.get(name)):
         return None
+    count = whole_number(value)
+    if count is None or count < 0:
+        raise _NoAnswerError(f"{name} {str(value)[:_MOST_SHOWN]!r} is no whole number from 0")
+    return count
 
 
 def _sample(index: int, reply: ReceivedReply, columns: Mapping[str, Any]) -> ImportedSample:
@@ -185,11 +225,15 @@ class ImportedAnswers:
         report: What became of the files.
         run_id: The run.
         missing: Texts of questions without an answer, by question set.
+        n_answered: Questions of the run that have an answer.
+        n_before: Those that had one before.
     """
 
     report: ImportReport
     run_id: str
     missing: Mapping[str, Sequence[str]]
+    n_answered: int
+    n_before: int
 
 
 def import_answers(
@@ -222,17 +266,23 @@ def import_answers(
     known = {name: load_questions(before, name, workspace) for name in before.benchmarks} if before else {}
     asked = {benchmark.name: load_source(benchmark, questions, None, workspace) for benchmark in chosen}
     importer = AnswerFiles(model, tag, {**known, **asked}, chosen[0].name if len(chosen) == 1 else None)
-    report = import_logs(importer, paths, workspace)
     run_id = run_id_of(model, tag)
-    answers = workspace.lake.read("answers", {"run_id": run_id}, ["benchmark", "question_id"])
-    there = set(answers.unique().iter_rows())
+    earlier = _answered(workspace, run_id)
+    report = import_logs(importer, paths, workspace)
+    there = _answered(workspace, run_id)
     missing = {
         questions_of.name: [
             question.question for question in questions_of.questions if (name, question.question_id) not in there
         ]
         for name, questions_of in asked.items()
     }
-    return ImportedAnswers(report, run_id, missing)
+    return ImportedAnswers(report, run_id, missing, len(there), len(earlier))
+
+
+def _answered(workspace: Workspace, run_id: str) -> set[tuple[str, str]]:
+    """Find the questions of a run that have an answer."""
+    keys = {"run_id": run_id, "status": "ok"}
+    return set(workspace.lake.read("answers", keys, ["benchmark", "question_id"]).iter_rows())
 
 
 def requests_of(request: RunRequest, workspace: Workspace) -> Iterator[bytes]:
@@ -245,5 +295,6 @@ def requests_of(request: RunRequest, workspace: Workspace) -> Iterator[bytes]:
     answers = Answers(RunPlan(spec, list(spec.benchmarks), workspace))
     for item in answers.items(answers.planned()):
         custom_id = "/".join(str(item.columns[name]) for name in ("benchmark", "question_id", "sample_index"))
-        line = {"custom_id": custom_id, "method": "POST", "url": _PATH, "body": request_body(item.request)}
-        yield orjson.dumps(line) + b"\n"
+        if item.request:
+            line = {"custom_id": custom_id, "method": "POST", "url": _PATH, "body": request_body(item.request)}
+            yield orjson.dumps(line) + b"\n"

@@ -15,6 +15,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from shaberi_dagster.benchmarks.questions import CACHES
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, BENCHMARKS
 from shaberi_dagster.consensus.plurality import Plurality
 from shaberi_dagster.errors import ConfigurationError
@@ -30,7 +31,7 @@ from shaberi_dagster.exchange.logs import import_logs
 from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.exchange.reporting import ImportReport
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.spec import CACHES, RunRequest
+from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.stored import load_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.util.identity import check_model_name, check_run_tag
@@ -51,7 +52,6 @@ class Caches(Importer):
         "prompt and completion tokens (tokenCount is their sum), finish_reason, prompt, settings but temperature"
     )
     not_recorded_by_judges = "judge, prompt, judge_output, tokens, times"
-    reads_again = True  # the report counts responses, and a baseline may tell the texts of questions met since
 
     def entries(self, source: ImportSource, content: bytes) -> Iterator[Entry | Rejected]:
         """Read a document and take it for what it is."""
@@ -305,7 +305,10 @@ class _Document:
             if evaluation and key in verdicts and part.error is None:
                 found = self._verdicts(_place_of_verdict(place, key), verdicts.pop(key), evaluation.evaluator)
             seconds = None if part.response_time_ms is None else part.response_time_ms / 1000
-            samples.append(ImportedSample(index, part.content, part.error, seconds, self._fields(part), found))
+            fields = self._fields(part)
+            samples.append(
+                ImportedSample(index, part.content, part.error, latency_seconds=seconds, fields=fields, verdicts=found)
+            )
         for key, value in verdicts.items():
             self._reject(_place_of_verdict(place, key), "is of no response that can be read", value)
         return samples

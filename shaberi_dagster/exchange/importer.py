@@ -1,7 +1,8 @@
 """The seam for other tools' logs: a format is one class that reads its files, and `exchange.logs` does everything else.
 
-A file has *entries*: a question with the samples that a model answered and the verdicts on them. What is in the lake is
-never replaced: a file adds the entries that its run has not yet, and one that says something else is set aside.
+A file has *entries*: a question with the samples that a model answered and the verdicts on them. An answer in the lake
+is never replaced: a file adds the samples that its run has not yet or that have failed, and one that says something
+else is set aside.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from shaberi_dagster.benchmarks.questions import Question, QuestionSet
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.rejected import Rejected
+from shaberi_dagster.journal.records import ErrorClass
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.util.identity import run_id_of
 
@@ -77,6 +79,7 @@ class ImportedSample:
         index: Which of the answers, from 0.
         text: Its text; of a failed one what had come until then.
         error: Why it failed; None if it did not.
+        error_class: How it failed.
         latency_seconds: How long it took.
         fields: What else is recorded.
         verdicts: What judges said of it.
@@ -86,6 +89,7 @@ class ImportedSample:
     index: int
     text: str
     error: str | None = None
+    error_class: ErrorClass = "transient"
     latency_seconds: float | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
     verdicts: Sequence[ImportedVerdict] = ()
@@ -140,7 +144,6 @@ class ImportSource:
         root: The folder that was named, or the file's own.
         location: Where it lies.
         size: In bytes.
-        modified_ns: When it was last written, in nanoseconds since 1970.
         sha256: Of its bytes; None when it could not be read.
         kind: What it is; `unknown` is none of the format's files.
         reason: Why it is not read, or cannot be; None if it can.
@@ -149,7 +152,6 @@ class ImportSource:
         n_entries: How many there are in all.
         rejected: The parts that cannot become rows.
         duplicate_of: source:path of a file with the same bytes.
-        stored: Its row of `legacy_files`, if it was read before and is not read again.
         imported: The entries whose rows are in the lake in the end; None of a file that is not imported.
         repeated: How many of them were in the lake before.
     """
@@ -157,7 +159,6 @@ class ImportSource:
     root: Path
     location: Path
     size: int | None = None
-    modified_ns: int | None = None
     sha256: str | None = None
     kind: str = "unknown"
     reason: str | None = None
@@ -166,7 +167,6 @@ class ImportSource:
     n_entries: int = 0
     rejected: list[Rejected] = field(default_factory=list)
     duplicate_of: str | None = None
-    stored: Row | None = None
     imported: list[Entry] | None = None
     repeated: int = 0
 
@@ -179,7 +179,7 @@ class ImportSource:
         except OSError as error:
             source.reason = f"cannot be read: {error.strerror or error}"
         else:
-            source.size, source.modified_ns = status.st_size, status.st_mtime_ns
+            source.size = status.st_size
             if source.size > MOST_FILE_BYTES:
                 source.reason = f"is larger than {MOST_FILE_BYTES >> 20:,} MiB"
         return source
@@ -202,8 +202,6 @@ class ImportSource:
     @property
     def status(self) -> str:
         """Its status in `legacy_files`."""
-        if self.stored:
-            return str(self.stored["status"])
         if self.duplicate_of:
             return "duplicate"
         if self.reason:
@@ -221,7 +219,7 @@ class Importer(ABC):
     """A format of files: the runs of another tool.
 
     Attributes:
-        name: `import_tag` of its files in `legacy_files`.
+        name: `import_tag` of its files in `legacy_files`: a file is another one under another name.
         form: What its runs are imported from, in their specs.
         title: `source` of its question sets.
         what: A file of the format, in messages.
@@ -229,11 +227,10 @@ class Importer(ABC):
         suffix: How names of its files end.
         not_recorded: What the files do not say of answers.
         not_recorded_by_judges: What they do not say of verdicts.
-        reads_again: Read files that are in the lake once more, since they can tell what the lake does not keep.
         known: The known question sets that all entries are of, by benchmark; none where questions are the files' own.
     """
 
-    name: ClassVar[str]
+    name: str
     form: ClassVar[Any] = "log"
     title: ClassVar[str]
     what: ClassVar[str]
@@ -241,7 +238,6 @@ class Importer(ABC):
     suffix: ClassVar[str] = ".jsonl"
     not_recorded: ClassVar[str] = "settings, tokens, times, finish_reason"
     not_recorded_by_judges: ClassVar[str] = "settings, prompt, tokens, times"
-    reads_again: ClassVar[bool] = False
     known: Mapping[str, QuestionSet] = MappingProxyType({})
 
     @abstractmethod

@@ -21,6 +21,7 @@ from shaberi_dagster.exchange.importer import (
     ImportSource,
     Key,
     Row,
+    RunPart,
 )
 from shaberi_dagster.exchange.importing import (
     Import,
@@ -84,9 +85,38 @@ class _Question:
     judgements: list[Row]
 
     @property
-    def content(self) -> Counter[bytes]:
-        """The values of its rows, wherever and whenever they were read."""
-        return Counter(orjson.dumps([row.get(name) for name in _CONTENT]) for row in (*self.answers, *self.judgements))
+    def samples(self) -> dict[int, list[Row]]:
+        """The rows of each sample."""
+        found = defaultdict(list)
+        for row in (*self.answers, *self.judgements):
+            found[row["sample_index"]].append(row)
+        return found
+
+    def take(self, other: "_Question") -> tuple[bool, list[int]]:
+        """Take the samples of another file that are missing or have failed here.
+
+        Returns:
+            Whether there were any, and the samples that have an answer here and another one there.
+        """
+        own, taken, unlike = self.samples, False, list[int]()
+        for index, rows in other.samples.items():
+            if index not in own or (_is_answered(rows) and not _is_answered(own[index])):
+                own[index], taken = rows, True
+            elif _is_answered(rows) and _content(rows) != _content(own[index]):
+                unlike.append(index)
+        rows = [row for _, of_sample in sorted(own.items()) for row in of_sample]
+        self.answers = [row for row in rows if "judge" not in row]
+        self.judgements = [row for row in rows if "judge" in row]
+        return taken, unlike
+
+
+def _is_answered(rows: Sequence[Row]) -> bool:
+    return any(row["status"] == "ok" for row in rows)
+
+
+def _content(rows: Sequence[Row]) -> Counter[bytes]:
+    """Return the values of rows, wherever and whenever they were read."""
+    return Counter(orjson.dumps([row.get(name) for name in _CONTENT]) for row in rows)
 
 
 _CONTENT = (
@@ -214,27 +244,20 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
         self._named: set[str] = set()  # those that files are parts of
 
     def find(self) -> None:
-        """Find the files, and which of them the lake has as they are."""
+        """Find the files."""
         self._sources = self._importer.sources(self._paths)
-        known = {(row["source"], row["path"]): row for row in self.files.iter_rows(named=True)}
-        for source in self._sources:
-            row = known.get((source.name, source.path))
-            if row and row["sha256"] and (row["size"], row["modified_ns"]) == (source.size, source.modified_ns):
-                source.stored, source.kind, source.reason = row, row["kind"], row["reason"]
 
     def read(self) -> Iterator[list[ImportSource]]:
-        """Read the others, all of them at once: one can tell the text of a question of another."""
-        unread = [source for source in self._sources if not source.stored]
-        self.progress.total = len(unread)
-        for source in unread:
+        """Read all of them at once: one can tell the text of a question of another."""
+        self.progress.total = len(self._sources)
+        for source in self._sources:
             self._importer.read(source)
             self.advance(1, len(source.rejected))
         if not any(source.kind != "unknown" or source.rejected for source in self._sources):
             kind = f"{self._importer.suffix.removeprefix('.').upper()} files".strip()
             places = f"{', '.join(map(str, self._paths))}, among {len(self._sources)} {kind}"
             raise ConfigurationError(f"no {self._importer.what} in {places}")
-        if unread:
-            yield unread
+        yield self._sources
 
     def place(self, block: list[ImportSource]) -> _Step:
         """Put the entries of files together with what the lake has of their runs."""
@@ -275,9 +298,6 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
     def report(self, made: Sequence[pl.DataFrame]) -> ImportReport:
         """Count what was found in the files against the rows that the lake has now."""
         del made
-        stored = [source.stored["sha256"] for source in self._sources if source.stored]
-        known = self.lake.read("answers", {"source_sha256": stored}, ["run_id", "model", "run_tag"]).unique().rows()
-        self._recall({run_id: _Run(model, tag) for run_id, model, tag in known if run_id not in self._runs})
         texts: dict[tuple[str, str], bool] = defaultdict(bool)
         for _, name, benchmark in self._benchmarks():
             for question in benchmark.questions.values():
@@ -285,7 +305,7 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
         quarantine = self.lake.read("legacy_quarantine", {"import_tag": self.tag})
         return ImportReport(
             self._counts(),
-            sorted({*self._named, *(run_id for run_id, *_ in known)}),
+            sorted(self._named),
             sum(texts.values()),
             len(texts) - sum(texts.values()),
             quarantine.join(_paths(self._sources), on=["source", "path"], how="semi").sort(
@@ -356,15 +376,21 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
             questions = self._runs[entry.part.run_id].benchmarks[entry.part.benchmark].questions
             question = self._question(source, entry)
             earlier = questions.setdefault(entry.name, question)
-            if earlier is not question and earlier.content == question.content:
-                source.repeated += 1
+            if earlier is question:
+                source.imported.append(entry)
+            else:
+                taken, unlike = earlier.take(question)
+                kept = [sample for sample in entry.samples if sample.index not in unlike]
+                for index in unlike if kept else unlike[:1]:
+                    reason = f"has another answer than the one that stands (sample {index})"
+                    what = {"what": "response" if kept else "entry", "pointer": entry.pointer}
+                    source.reject(Rejected.of(entry.line, reason, orjson.dumps(entry.value), **what))
+                if unlike and not kept:
+                    continue
+                n_samples = len(entry.samples) if entry.n_samples is None else entry.n_samples
+                source.imported.append(replace(entry, samples=kept, n_samples=n_samples))
                 earlier.text = earlier.text or question.text
-            elif earlier is not question:
-                first = earlier.order
-                reason = f"has other responses than entry {first[2]} of {first[1][:12]}, which stands"
-                source.reject(Rejected.of(entry.line, reason, orjson.dumps(entry.value), pointer=entry.pointer))
-                continue
-            source.imported.append(entry)
+                source.repeated += not taken
 
     def _question(self, source: ImportSource, entry: Entry) -> _Question:
         """Make the rows of an entry; ids of questions and sets are known when all files are read."""
@@ -454,7 +480,8 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
         """Tell what became of the files; a file that is there as it was keeps its first row."""
         keys = {"import_tag": self.tag}
         rows = pl.DataFrame([self._file_row(source) for source in sources], LEGACY_FILES.schema)
-        fresh = rows.join(self.files, on=["source", "path", "sha256", "status"], how="anti", nulls_equal=True)
+        same = ["source", "path", "sha256", "status", "benchmark"]
+        fresh = rows.join(self.files, on=same, how="anti", nulls_equal=True)
         old = self.files.join(fresh, on=["source", "path"], how="anti")
         self.lake.update("legacy_files", pl.concat([old, fresh]), keys)
         parts = [
@@ -483,7 +510,7 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
             "root": str(source.root),
             "sha256": source.sha256,
             "size": source.size,
-            "modified_ns": None if self._importer.reads_again else source.modified_ns,
+            "modified_ns": None,
             "kind": source.kind,
             "dataset": benchmark,
             "model": model,
@@ -510,14 +537,12 @@ def _count(
     source: ImportSource, answers: Mapping[Key, Sequence[Row]], judgements: Mapping[Key, Sequence[Row]]
 ) -> FileCounts:
     counts = FileCounts(f"{source.name}/{source.path}", source.kind, source.status, source.reason)
-    if (row := source.stored) and source.status == "imported":
-        imported = row["imported"] + row["repeated"]
-        return counts._replace(entries=row["lines"], entries_repeated=imported, entries_quarantined=row["quarantined"])
     if source.imported is None:
         return counts
     lines = {entry.line for entry in source.imported}
     parts = Counter(part.what for part in source.rejected if part.line in lines)
-    own = [row for entry in source.imported for row in answers.get(entry.key, [])]
+    own = [row for entry in source.imported for row in _rows_of(entry, answers, entry.samples)]
+    judged = [(entry, [sample for sample in entry.samples if sample.verdicts]) for entry in source.imported]
     return counts._replace(
         entries=source.n_entries,
         entries_imported=len(source.imported) - source.repeated,
@@ -528,9 +553,14 @@ def _count(
         errors=sum(row["status"] == "error" for row in own),
         responses_quarantined=parts["response"],
         verdicts=sum(_n_verdicts(entry) for entry in source.imported),
-        judgements=sum(len(judgements.get(entry.key, [])) for entry in source.imported),
+        judgements=sum(len(_rows_of(entry, judgements, samples)) for entry, samples in judged),
         verdicts_quarantined=parts["verdict"],
     )
+
+
+def _rows_of(entry: Entry, rows: Mapping[Key, Sequence[Row]], samples: Sequence[ImportedSample]) -> list[Row]:
+    indexes = {sample.index for sample in samples}
+    return [row for row in rows.get(entry.key, []) if row["sample_index"] in indexes]
 
 
 def unknown_question_id(title: str, benchmark: str, name: str) -> str:
@@ -544,10 +574,10 @@ def _n_verdicts(entry: Entry) -> int:
 
 def _without_duplicates(sources: Sequence[ImportSource]) -> list[ImportSource]:
     """Return the files that can be read, each content once."""
-    first: dict[str, ImportSource] = {}
+    first: dict[tuple[str, RunPart | None], ImportSource] = {}
     for source in sources:
         if source.reason is None and source.sha256:
-            original = first.setdefault(source.sha256, source)
+            original = first.setdefault((source.sha256, source.part), source)
             if original is not source:
                 source.duplicate_of = f"{original.name}:{original.path}"
     return list(first.values())
@@ -572,7 +602,7 @@ def _answer(entry: Entry, sample: ImportedSample) -> Row:
     }
     if sample.error is not None:
         message = " ".join(sample.error[: 2 * _MESSAGE_LENGTH].split())[:_MESSAGE_LENGTH]
-        failed = {"status": "error", "error_class": "transient", "error_message": message}
+        failed = {"status": "error", "error_class": sample.error_class, "error_message": message}
         return row | failed | {"raw_answer": sample.text or None}
     return row | {
         "status": "ok",

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -37,6 +38,12 @@ def _of_results(done: ResultsExport) -> Iterator[str]:
     if unfinished := [run.run_id for run in runs if run.status != "complete"]:
         yield f"{len(unfinished):,} of these runs are not complete, e.g. {unfinished[0]}"
     yield from (f"not exported: {run_id}: {reason}" for run_id, reason in done.failed.items())
+
+
+def written_result(files: Sequence[Path]) -> Result:
+    """Say which files were written."""
+    lines = [f"{file} written" for file in files]
+    return Result([Sentences(lines)], document={"files": [str(file) for file in files]})
 
 
 def tree_result(done: Export) -> Result:
@@ -159,15 +166,14 @@ def _of_logs(report: Mapping[str, Any], remedy: str = "") -> Iterator[str]:
 def answers_result(done: ImportedAnswers) -> Result:
     """Say which answers came in, which rows were set aside, and which questions have none."""
     report, quarantined = done.report, done.report.quarantine.to_dicts()
-    imported, repeated = (sum(file[name] for file in report.document()["files"]) for name in _ENTRIES[1:3])
-    there = f"{imported + repeated:,} answered questions in run {done.run_id} ({repeated:,} were there)"
+    there = f"{done.n_answered:,} answered questions in run {done.run_id} ({done.n_before:,} were there)"
     lines = [f"{there}; {len(quarantined):,} rows set aside"]
     lines += [
         f"set aside: {row['path']}:{row['source_line'] or ''} {row['reason']}" for row in quarantined[:_MOST_SHOWN]
     ]
     if len(quarantined) > _MOST_SHOWN:
         lines.append('all of them: shaberi sql "select path, source_line, reason, raw from legacy_quarantine"')
-    for questions, texts in done.missing.items() if imported + repeated else ():
+    for questions, texts in done.missing.items() if done.n_answered else ():
         if texts:
             named = "; ".join(f"{' '.join(text.split())[:40]}" for text in texts[:_MOST_NAMED])
             lines.append(f"without an answer: {len(texts):,} questions of {questions}, such as {named}")

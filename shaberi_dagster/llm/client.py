@@ -282,7 +282,7 @@ class ChatClient:
         message = self._line(f"HTTP {status}: {details.message}")
         is_field = details.codes & _UNSUPPORTED and _FIELD.fullmatch(self._line(details.parameter))
         field = details.parameter if is_field else None
-        return CallFailure(_error_class(status, details), message, _retry_after(headers), field)
+        return CallFailure(error_class_of(status, details), message, _retry_after(headers), field)
 
     def _line(self, text: str) -> str:
         """Shorten a text to one line, without secrets or anything that looks like one."""
@@ -343,7 +343,8 @@ def _is_named(model: str, listed: str) -> bool:
     return wanted == name or name.endswith(f"/{wanted}") or wanted.endswith(f"/{name}")
 
 
-def _error_class(status: int, details: ErrorDetails) -> ErrorClass:
+def error_class_of(status: int, details: ErrorDetails) -> ErrorClass:
+    """Classify a failure by its HTTP status and the provider's words."""
     if status == HTTPStatus.FORBIDDEN and any(map(_FLAGGED.search, (details.message, *details.codes))):
         return "permanent"
     if status in _REFUSED or details.codes & _SPENT:

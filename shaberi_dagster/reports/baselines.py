@@ -48,7 +48,6 @@ def promote(
     Raises:
         ConfigurationError: The name is taken, or there is no such run, or it is not complete.
     """
-    _check_name(name)
     with connect(lake) as catalog:
         run, spec = run_of(catalog, run_id)
         if run["status"] != "complete" and not allow_partial:
@@ -59,18 +58,24 @@ def promote(
         verdicts = verdicts_of(catalog, spec, {})
     if not verdicts["correct"].count():
         raise ConfigurationError(f"run {run_id} has no verdicts: there is nothing to promote")
-    frame = verdicts.with_columns(
-        name=pl.lit(name),
-        note=pl.lit(note, dtype=pl.String),
-        run_id=pl.lit(spec.run_id),
-        model=pl.lit(spec.model),
-        run_tag=pl.lit(spec.run_tag),
-        created_at=pl.lit(datetime.now(UTC)),
-    )
+    of_run = {name: pl.lit(getattr(spec, name)) for name in ("run_id", "model", "run_tag")}
+    return store_baseline(lake, verdicts.with_columns(**of_run), name, note)
+
+
+def store_baseline(lake: "store.Lake", verdicts: "pl.DataFrame", name: str, note: str | None) -> "pl.DataFrame":
+    """Store verdicts of a run as the baseline `name`, in one commit.
+
+    Raises:
+        ConfigurationError: The name is taken.
+    """
+    _check_name(name)
+    noted = {"note": pl.lit(note, dtype=pl.String), "created_at": pl.lit(datetime.now(UTC))}
+    own = verdicts.select(column for column in BASELINES.schema if column in verdicts.columns)
+    frame = store.conform(BASELINES, own.with_columns(name=pl.lit(name), **noted))
     with lake.alone("baselines"):  # two could find the same name free
         if lake.read("baselines", {"name": name}, ["run_id"]).height:
             raise ConfigurationError(f"baseline {name} exists and is never changed: give another name")
-        lake.append("baselines", frame.select(BASELINES.schema.names()))
+        lake.append("baselines", frame)
     write_catalog(lake)
     return frame
 

@@ -19,6 +19,7 @@ import numpy as np
 import polars as pl
 from pydantic import AfterValidator, BaseModel, Field
 
+from shaberi_dagster.benchmarks.questions import CACHES
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.connections import read_frame
 from shaberi_dagster.lake.statements import fetch
@@ -397,6 +398,7 @@ class EnsembleSettings:
         consensus_model: The model that strategies ask.
         judge_model: The model that grades what rules cannot tell; None: nobody does.
         base_url: Endpoint of the model.
+        imported: Whether the questions, and so the samples, came with an import.
     """
 
     ensemble: Count
@@ -405,6 +407,7 @@ class EnsembleSettings:
     consensus_model: str
     judge_model: str | None
     base_url: str
+    imported: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -544,6 +547,7 @@ def _settings(spec: RunSpec, benchmarks: Sequence[str], graded: Sequence[str]) -
         consensus_model=spec.consensus_model,
         judge_model=next((judge.name for judge in judges if judge), None),
         base_url=spec.endpoint.base_url if spec.endpoint else spec.origin,
+        imported=first.source == CACHES,
     )
 
 

@@ -265,7 +265,10 @@ def check_regression(
     before = baseline_of(catalog, baseline)
     _, spec = run_of(catalog, run_id)
     now = verdicts_of(catalog, spec, dict(before.select("benchmark", "judge").iter_rows()))
-    if benchmarks is not None:
+    sums_of = before["question_set"][0].split(",") if before["benchmark"][0] == POOLED else []
+    if sums_of:
+        gate, now = "fisher", _pooled(now, sums_of)
+    elif benchmarks is not None:
         before, now = (frame.filter(pl.col("benchmark").is_in(list(benchmarks))) for frame in (before, now))
     if strategies is not None:
         now = now.filter(pl.col("strategy").is_in([SINGLE, *strategies]))
@@ -324,7 +327,11 @@ def check_regression(
         failures_count=failures_count,
         failed_datasets=tuple(_failed_datasets({"the baseline": asked_before, "this run": asked_now})),
         unlike_rules=_unlike_rules(pairs),
-        unlike=(*_unlike_versions(catalog, pairs), *_unlike_judges(pairs, rules=False)),
+        unlike=(
+            *_unlike_datasets(sums_of, now),
+            *_unlike_versions(catalog, pairs),
+            *_unlike_judges(pairs, rules=False),
+        ),
     )
 
 
@@ -356,6 +363,18 @@ def regression_checks(warehouse: Path, run_id: str, baseline: str, benchmarks: S
         name: Check("no_regression", passed=not (failed or inconclusive), description=said, severe=failed)
         for name, failed in worse.items()
     }
+
+
+def _pooled(rows: pl.DataFrame, datasets: Sequence[str]) -> pl.DataFrame:
+    """Return the rows of some datasets as those of one, as a baseline of sums has them."""
+    rows = rows.filter(pl.col("benchmark").is_in(list(datasets)))
+    named = pl.concat_str("benchmark", "question_id", separator="/")
+    return rows.with_columns(question_id=named, question_set="benchmark", benchmark=pl.lit(POOLED))
+
+
+def _unlike_datasets(datasets: Sequence[str], now: pl.DataFrame) -> Iterator[str]:
+    if missing := sorted({*datasets} - {*now["question_set"]}):
+        yield f"the baseline has only sums, over {len(datasets)} datasets, and this run lacks {listed(missing)}"
 
 
 def _side(frame: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from shaberi_dagster.benchmarks.questions import QuestionSet, known_sets, without_positions
+import polars as pl
+
+from shaberi_dagster.benchmarks.questions import CACHES, QuestionSet, known_sets, without_positions
 from shaberi_dagster.benchmarks.registry import (
     ALL_BENCHMARKS,
     DEFAULT_SEED,
@@ -30,6 +32,7 @@ from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
 from shaberi_dagster.plugins.discovery import Kind
 from shaberi_dagster.prompts.library import generation_prompt_hash, judges_alike
 from shaberi_dagster.runs.adoption import adopted_defaults, left_out, with_preset
+from shaberi_dagster.runs.imported_samples import imported_samples
 from shaberi_dagster.runs.questions import load_questions, load_source, sampled, stored_question_set
 from shaberi_dagster.runs.spec import (
     NOBODY,
@@ -320,7 +323,7 @@ class _Planner:
 
     def _benchmark(self, benchmark: Benchmark, endpoint: Endpoint, judges: tuple[str, ...]) -> BenchmarkSpec:
         before = self._before(benchmark)
-        questions, sample = self._question_set(benchmark)
+        questions, sample, without = self._question_set(benchmark)
         is_stored = before is not None and before.question_set_sha256 == questions.sha256
         is_registered = (sample.of if sample else questions.name) in known_sets()
         defaults = benchmark.generation.sampling
@@ -345,7 +348,7 @@ class _Planner:
             **{name: setting(name) for name in ("temperature", "max_tokens", "frequency_penalty")},
             parameters=_parameters(before, layers),
             sample=sample,
-            left_out=before.left_out if before and is_stored else () if is_registered else self._left_out(benchmark),
+            left_out=before.left_out if before and is_stored else () if is_registered else without,
             kept_by=request.preset or (before.kept_by if before else None),
             entry=PluginEntry.of(benchmark),
             judges=judges,
@@ -362,8 +365,16 @@ class _Planner:
                 return None
         return before.limit if before else self.stored.limit if self.stored else None
 
-    def _left_out(self, benchmark: Benchmark) -> tuple[int, ...]:
-        return left_out(self.request, benchmark.name)
+    def _left_out(self, whole: QuestionSet) -> tuple[int, ...]:
+        """Return positions that a preset leaves out; of imported samples those of questions that lack some."""
+        request = self.request
+        if not request.shares_samples or whole.source != CACHES:
+            return left_out(request, whole.benchmark)
+        rows = imported_samples(self.workspace.lake, {request.model}, whole.benchmark, request.temperature)
+        own = rows.filter(pl.col("sample_index") < (request.samples or 1)).group_by("question_id").len()
+        there = set(own.filter(pl.col("len") == request.samples)["question_id"])
+        lacking = (question.position for question in whole.questions if question.question_id not in there)
+        return tuple(lacking) if there else ()
 
     def _samples(self, benchmark: Benchmark) -> dict[str, Any]:
         """Say how many samples there are, and what is made of them."""
@@ -383,7 +394,7 @@ class _Planner:
         _check_samples(benchmark.name, [name for name in names if not before or name not in before.strategies], shared)
         return {"samples": samples, "single": single, "strategies": strategies}
 
-    def _question_set(self, benchmark: Benchmark) -> tuple[QuestionSet, SampleSpec | None]:
+    def _question_set(self, benchmark: Benchmark) -> tuple[QuestionSet, SampleSpec | None, tuple[int, ...]]:
         request, workspace = self.request, self.workspace
         names = [name for name in request.question_sets or [] if name.partition("@")[0] == benchmark.name]
         before = self._before(benchmark) if not names and request.questions is None else None
@@ -391,16 +402,17 @@ class _Planner:
         if before and datasets and before.source == f"folder:{datasets.absolute()}":
             before = None  # its file may have been edited
         if self.stored and before and _is_sample(request, before):
-            return load_questions(self.stored, benchmark.name, workspace), before.sample
+            return load_questions(self.stored, benchmark.name, workspace), before.sample, before.left_out
         name = names[0] if names else None
         known = stored_question_set(workspace.lake, benchmark.name, name=name) if name else None
         whole = known or load_source(benchmark, request.questions, name, workspace)
-        whole = without_positions(whole, self._left_out(benchmark))
+        without = self._left_out(whole)
+        whole = without_positions(whole, without)
         if request.sample is None or request.sample >= len(whole.questions):
-            return whole, None
+            return whole, None, without
         seed = DEFAULT_SEED if request.sample_seed is None else request.sample_seed
         sample = SampleSpec(of=whole.name, size=request.sample, order=request.sample_order, seed=seed)
-        return sampled(whole, sample), sample
+        return sampled(whole, sample), sample, without
 
     def _members(self, itself: ModelSpec) -> tuple[ModelSpec, ...]:
         """Return the models whose samples are shared, in turn."""

@@ -1,7 +1,7 @@
 """Requests of `quick-eval` and `generate-cache`: shorter forms of `RunRequest` whose tag follows from the settings."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,6 +26,8 @@ from shaberi_dagster.util.lazy import lazily
 
 with lazily(__name__):
     from shaberi_dagster.consensus import registry  # help needs none
+    from shaberi_dagster.lake import store
+    from shaberi_dagster.runs import imported_samples
 
 _DEFAULT_SIZE = 5
 _ALL = "all"
@@ -89,6 +91,30 @@ class CacheRequest(BaseModel):
             ConfigurationError: A number cannot be understood.
         """
         return self._request(self._settings, strategies=[])
+
+    def with_imported(self, *, fresh: bool = False) -> Self:
+        """Return the request for the question sets of which the lake has all samples imported, if it names none.
+
+        The single answer is then the first sample. Where there is none, the request stays as it is.
+
+        Args:
+            fresh: Use nothing that is imported.
+        """
+        size, models = self._size_and_models
+        if fresh or models or self.questions or self.question_sets:
+            return self
+        lake = store.Lake(Settings.from_environment().warehouse)
+        asked = set(ENSEMBLE_BENCHMARKS if self.datasets == (_ALL,) else self.datasets)
+        found = {
+            name: settings.question_set
+            for _, name, settings in imported_samples.imported_benchmarks(lake, {self.model}, self.temperature)
+            if name in asked and settings.samples >= size
+        }
+        if not found:
+            return self
+        datasets = tuple(found) if self.datasets == (_ALL,) else self.datasets
+        single = self.single if "single" in self.model_fields_set else "first"
+        return self.model_copy(update={"datasets": datasets, "question_sets": list(found.values()), "single": single})
 
     @property
     def _settings(self) -> dict[str, Any]:

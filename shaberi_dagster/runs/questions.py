@@ -1,11 +1,12 @@
 """The question sets of runs: loaded from their source, stored in the lake, found there again."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import polars as pl
 
-from shaberi_dagster.benchmarks.questions import Question, QuestionSet, load_question_set, without_positions
+from shaberi_dagster.benchmarks.questions import CACHES, Question, QuestionSet, load_question_set, without_positions
 from shaberi_dagster.benchmarks.registry import Benchmark, get_benchmark
 from shaberi_dagster.benchmarks.sampling import sample_questions
 from shaberi_dagster.errors import ConfigurationError
@@ -29,14 +30,25 @@ def load_questions(spec: RunSpec, benchmark: str, workspace: Workspace) -> Quest
     found = stored_question_set(workspace.lake, benchmark, sha256=settings.question_set_sha256)
     if found is None or len(found.questions) != settings.n_questions:  # a file with some of them was lost
         name = None if settings.left_out else settings.sample.of if settings.sample else settings.question_set
-        found = _load(get_benchmark(benchmark), settings.source, name, settings.source_revision)
-        found = without_positions(found, settings.left_out)
-        found = sampled(found, settings.sample) if settings.sample else found
-    if found.sha256 != settings.question_set_sha256:
+        if settings.source == CACHES:
+            wholes = list(_imported_sets(workspace.lake, benchmark))
+        else:
+            wholes = [_load(get_benchmark(benchmark), settings.source, name, settings.source_revision)]
+        cut = [without_positions(whole, settings.left_out) for whole in wholes]
+        samples = [sampled(part, settings.sample) if settings.sample else part for part in cut]
+        found = next((sample for sample in samples if sample.sha256 == settings.question_set_sha256), None)
+    if found is None:
         raise ConfigurationError(
             f"question set {settings.question_set} of {spec.run_id} is gone from {settings.source}"
         )
     return found
+
+
+def _imported_sets(lake: Lake, benchmark: str) -> Iterator[QuestionSet]:
+    keys = {"benchmark": benchmark, "source": CACHES}
+    for sha256 in lake.read("questions", keys, ["question_set_sha256"])["question_set_sha256"].unique().sort():
+        if found := stored_question_set(lake, benchmark, sha256=sha256):
+            yield found
 
 
 def stored_question_set(

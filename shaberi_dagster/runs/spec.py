@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from shaberi_dagster.benchmarks.questions import CACHES
 from shaberi_dagster.benchmarks.registry import (
     DEFAULT_SEED,
     RULE,
@@ -47,7 +48,7 @@ NOBODY = "none"
 """The judge that stands for none."""
 SINGLE = "single"
 """The strategy of no consensus: one answer as it is."""
-TREE, CACHES = "legacy tree", "ensemble cache"
+TREE = "legacy tree"
 """`source` of question sets that imported runs have."""
 
 

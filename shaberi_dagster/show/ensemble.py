@@ -109,7 +109,7 @@ def making(report: QuickReport, name: Name = str) -> Iterator[str]:
     settings = report.settings
     members = ", ".join(map(name, dict.fromkeys(settings.members)))
     yield (
-        f"{settings.ensemble} shared samples of {members}; the single answer is "
+        f"{settings.ensemble} shared{' imported' * settings.imported} samples of {members}; the single answer is "
         f"{'a sample of its own' if settings.single == 'own' else 'the first of them'}; "
         f"consensus by {name(settings.consensus_model)}."
     )

@@ -14,7 +14,7 @@ from rich.console import Console
 from shaberi_dagster.reports.figures import counted
 from shaberi_dagster.reports.report import Column, Heading, Sentences, Table
 from shaberi_dagster.show.terminal import draw, table_width
-from shaberi_dagster.show.text import json_safe, printable
+from shaberi_dagster.show.text import csv_text, json_safe, no_formula, printable
 from shaberi_dagster.util.lazy import lazily
 
 with lazily(__name__):  # only for Parquet files
@@ -181,7 +181,8 @@ def _plain(value: Any) -> float | str:
 
 def _write_csv(names: Sequence[str], rows: Sequence[tuple[Any, ...]], file: IO[str]) -> None:
     writer = csv.writer(file)
-    # A file gets the exact texts; a terminal must not be steered by them.
-    shown = printable if file.isatty() else str
+    # A file gets the exact texts, which steer no spreadsheet; a terminal must not be steered by them.
+    shown = csv_text if file.isatty() else no_formula
     writer.writerow(map(shown, names))
-    writer.writerows([None if value is None else shown(str(value)) for value in row] for row in rows)
+    numbers = int | float | Decimal | None
+    writer.writerows([value if isinstance(value, numbers) else shown(str(value)) for value in row] for row in rows)

@@ -121,7 +121,11 @@ def csv_text(text: str) -> str:
 
     One that a spreadsheet would run as a formula gets a `'` in front, which spreadsheets hide.
     """
-    text = printable(text)
+    return no_formula(printable(text))
+
+
+def no_formula(text: str) -> str:
+    """Return the exact text, with a `'` in front where a spreadsheet would run it as a formula."""
     return f"'{text}" if text.lstrip().startswith(_FORMULA_STARTS) else text
 
 

@@ -1,7 +1,7 @@
 """The answers of a run: one row for each sample of each question."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.thinking import Split, answer_state, split_thinking
 from shaberi_dagster.llm.types import CallRange, Message
 from shaberi_dagster.prompts.library import generation_messages, generation_prompt_hash
+from shaberi_dagster.runs.imported_samples import imported_samples
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt, generation_prompt
 from shaberi_dagster.runs.spec import RunSpec
@@ -24,15 +25,18 @@ from shaberi_dagster.stages.base import RUN_COLUMNS, Caller, Item, RowStage, Sur
 from shaberi_dagster.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.util.identity import sha256_text
 
-_ONE_CALL = CallRange(1, 1)
-# How reasons to stop begin where a filter of the endpoint kept the rest back: OpenAI's and Azure's, then Google's.
+_NO_CALL, _ONE_CALL = CallRange(0, 0), CallRange(1, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerItem(Item):
-    """A sample of a question, to be made."""
+    """A sample of a question, to be made.
 
-    request: ChatRequest
+    Attributes:
+        stored: The imported answer that it is; it needs no request.
+    """
+
+    stored: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Answers(RowStage[AnswerItem]):
@@ -112,11 +116,27 @@ class Answers(RowStage[AnswerItem]):
                 "question_set": plan.settings.question_set,
                 "prompt_hash": plan.settings.prompt_hash,
             }
+            imported = self._imported(plan) if self.sharing.of_samples and wanted else {}
             for question in plan.asked:
                 for request in self._requests(plan, question):
-                    if (plan.name, question.question_id, request.sample_index) in wanted:
-                        own = {"question_id": question.question_id, "sample_index": request.sample_index}
-                        yield AnswerItem(columns=settings | own, request=request, calls=_ONE_CALL)
+                    index = request.sample_index
+                    if (plan.name, question.question_id, index) not in wanted:
+                        continue
+                    own = settings | {"question_id": question.question_id, "sample_index": index}
+                    if stored := imported.get((request.model, question.question_id, index)):
+                        own |= {"request_hash": request.request_hash, "prompt_hash": None}
+                        yield AnswerItem(columns=own, request=None, calls=_NO_CALL, stored=stored)
+                    else:
+                        yield AnswerItem(columns=own, request=request, calls=_ONE_CALL)
+
+    def _imported(self, plan: BenchmarkPlan) -> dict[tuple[str, str, int], dict[str, Any]]:
+        rows = imported_samples(
+            self.workspace.lake, set(self.plan.spec.sampled_models), plan.name, plan.settings.temperature
+        )
+        return {
+            (row["model"], row["question_id"], row["sample_index"]): {**row, "answer_model": row["model"]}
+            for row in rows.iter_rows(named=True)
+        }
 
     def caller(self, columns: Mapping[str, Any]) -> Caller:
         """The model whose sample it is."""
@@ -125,7 +145,9 @@ class Answers(RowStage[AnswerItem]):
         return Caller(asked.model, asked.model, asked.endpoint, settings.sampling.max_tokens)
 
     async def make(self, item: AnswerItem, make_call: CallMaker) -> dict[str, Any]:
-        """Return the row of a sample: the model's answer, its thinking split off."""
+        """Return the row of a sample: the model's answer, its thinking split off; an imported one as it is."""
+        if item.request is None:
+            return {**item.stored, **item.columns, "created_at": datetime.now(UTC)}
         call, _ = await make_call(item.request, "answer")
         row = {
             **item.columns,
@@ -141,7 +163,7 @@ class Answers(RowStage[AnswerItem]):
         }
         if call.content is None:
             return row
-        split = self._split(item, call.content)
+        split = self._split(item.request, item.columns["benchmark"], call.content)
         state = answer_state(split.answer)
         thinking = [text for text in (call.reasoning, split.thinking) if text]
         return row | {
@@ -155,9 +177,9 @@ class Answers(RowStage[AnswerItem]):
             "thinking": "\n\n".join(thinking) or None,
         }
 
-    def _split(self, item: AnswerItem, content: str) -> Split:
+    def _split(self, request: ChatRequest, benchmark: str, content: str) -> Split:
         """Split a reply as the run does: its thinking off, or as an adopted set keeps it."""
-        keeper, request = self.plan.spec.benchmarks[item.columns["benchmark"]].kept_by, item.request
+        keeper = self.plan.spec.benchmarks[benchmark].kept_by
         if keeper is None:
             return split_thinking(without_end_tokens(content))
         return Split(kept_answer(keeper, request.model, content), None, "none")

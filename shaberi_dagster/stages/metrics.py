@@ -159,6 +159,14 @@ def _reused_replies(run_id: str, lake: Lake) -> dict[str, dict[str, int]]:
         return {}
     calls = lake.read("calls", {"request_hash": wanted, "status": "ok"}, ["request_hash", "run_id", "created_at"])
     payers = dict(calls.sort("created_at").select("request_hash", "run_id").iter_rows())
+    imported = lake.read("answers", {"run_id": run_id, "status": "ok"}, ["request_hash", "source_sha256"]).drop_nulls()
+    files = {"source_sha256": imported["source_sha256"].unique().to_list()}
+    sources = lake.read("answers", files, ["source_sha256", "run_id", "request_hash"]).filter(
+        pl.col("request_hash").is_null()
+    )
+    payers |= dict(
+        imported.join(sources.unique("source_sha256"), on="source_sha256").select("request_hash", "run_id").iter_rows()
+    )
     counted = {stage: Counter(payers[name] for name in hashes if name in payers) for stage, hashes in others.items()}
     return {stage: dict(sorted(by_run.items())) for stage, by_run in counted.items() if by_run}
 

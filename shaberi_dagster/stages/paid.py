@@ -20,9 +20,9 @@ class Sharing:
     """Rule that says which finished calls count for a stage of a run.
 
     Calls of the run itself, and of the part of it that decisions asked, always count. A call of another run counts in
-    three cases: a sample that both runs share (`generate-cache`, `quick-eval`), a provider's dated model, or any with
-    the option `reuse`; always from an address where the run is now. A server of one's own may serve other weights
-    under the same name tomorrow.
+    three cases: a sample that both runs share (`generate-cache`, `quick-eval`; an imported one is no call,
+    see `Answers`), a provider's dated model, or any with the option `reuse`; always from an address where the run is
+    now. A server of one's own may serve other weights under the same name tomorrow.
 
     Args:
         spec: The run; None for calls that are no run's.
@@ -42,12 +42,12 @@ class Sharing:
             self._own.add(run_id_of(spec.model, twin))
         options = workspace.options
         self._all, self._dated = options.reuse, not options.fresh
-        self._samples = bool(spec and spec.shares_samples and of_samples and not options.fresh)
+        self.of_samples = bool(spec and spec.shares_samples and of_samples and not options.fresh)
         self._sharing: dict[str, bool] = {}
 
     def may_take(self, model: str, base_url: str) -> bool:
         """Return whether a call of another run may count for a request to a model."""
-        return self._all or self._samples or (self._dated and is_dated(model, base_url))
+        return self._all or self.of_samples or (self._dated and is_dated(model, base_url))
 
     def counts(self, run_id: str, call: Call) -> bool:
         """Return whether a call of a run counts."""
@@ -58,10 +58,10 @@ class Sharing:
         return self._all or (self._dated and is_dated(call.model, call.base_url)) or self._shares(run_id)
 
     def _shares(self, run_id: str) -> bool:
-        if self._samples and run_id not in self._sharing:
+        if self.of_samples and run_id not in self._sharing:
             specs = self._workspace.lake.read("runs", {"run_id": run_id}, ["spec"])["spec"]
             self._sharing[run_id] = any(orjson.loads(spec).get("shares_samples", False) for spec in specs)
-        return self._samples and self._sharing[run_id]
+        return self.of_samples and self._sharing[run_id]
 
 
 def is_dated(model: str, base_url: str) -> bool:

@@ -1,6 +1,6 @@
 -- What a run got right: one row per planned question and strategy, whether or not there is a verdict. `reused` says that
 -- all replies behind the answer were paid for by other runs: the answer of single, the shared samples and the calls of a
--- consensus. It is null where no answer is stored.
+-- consensus. It is null where no answer is stored; imported samples are evidence of their own.
 -- Parameters: $run_id; $benchmarks with $sha256s, $n_questions and $judges, one of each; $planned (benchmark, strategy);
 -- $strategies in their order.
 with plan as (
@@ -28,7 +28,8 @@ answered as (
     from (
         select
             answers.benchmark, question_id, sample_index,
-            request_hash not in (select request_hash from paid where stage = 'answers') as reused
+            source_sha256 is null
+            and request_hash not in (select request_hash from paid where stage = 'answers') as reused
         from answers
         where run_id = $run_id
           and list_contains($benchmarks, answers.benchmark)

@@ -52,6 +52,34 @@ def test_csv_keeps_quoted_newlines_and_reads_all_as_text(tmp_path):
     assert list(read_rows(path)) == [(1, {"input": '一\r\n二 "三", 四', "id": "007"})]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(("name", "separator"), [("a.csv", ","), ("a.csv", ";"), ("a.csv", "\t"), ("a.tsv", "\t")])
+def test_a_table_of_a_spreadsheet_is_read_as_it_was_saved(tmp_path, name, separator, encoding):
+    text = separator.join(['"a,;\tb"', "c"]) + "\r\n" + separator.join(['"一、\n二,;\t"', "3"]) + "\r\n"
+    (path := tmp_path / name).write_bytes(text.encode(encoding))
+    assert list(read_rows(path)) == [(1, {"a,;\tb": "一、\n二,;\t", "c": "3"})]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (["a" * 100] * 99, "has more than 9,000 characters until here"),
+        (["a" * 300, *["a"] * 99], "is longer than 200 characters"),
+        ([["a" * 70] * 4, *[["a"]] * 99], "is longer than 200 characters"),
+        (["a" * 999], "has rows that are longer than 200 characters"),
+        ([f"{number:0100}" for number in range(99)], "unpacks to more than 9,000 bytes"),
+        ([[0] * 9] * 999, "unpacks to more than 9,000 bytes or 900 cells"),
+    ],
+)
+def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, values, reason):
+    pl.DataFrame({"a": values}).write_parquet(path := tmp_path / "a.parquet", compression="zstd")
+    limits = {"MOST_ROW_CHARACTERS": 200, "MOST_CHARACTERS": 9_000, "_MOST_VALUES": 900}
+    for name, most in limits.items():
+        monkeypatch.setattr(f"shaberi_dagster.benchmarks.files.{name}", most)
+    with pytest.raises(QuestionFileError, match=reason):
+        list(read_rows(path))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "line", "reason"),
     [

@@ -8,8 +8,10 @@ from typer.testing import CliRunner
 from shaberi_dagster.cli.baseline import app
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.baselines import promote
+from shaberi_dagster.reports.gate import check_regression
 from shaberi_dagster.settings import Settings
 from tests.commands import lake_of
 from tests.judged_ensembles import judged_ensemble
@@ -46,6 +48,26 @@ def run(one_run, workspace):
     (spec,), lake = one_run
     shutil.copytree(lake, workspace.settings.warehouse)
     return spec
+
+
+def test_a_pooled_baseline_is_one_that_the_gate_compares_sums_with(workspace, run, tmp_path):
+    sums = {"single": {"correct": 9, "total": 10}, "ensemble": {"elo": {"correct": 10, "total": 10}}}
+    for name, datasets in (("quick-eval", ["gsm8k"]), ("more", ["gsm8k", "arc"])):
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps({"model": "google:small", "datasets": datasets, **sums}), encoding="utf-8")
+        assert "10 questions, 2 strategies" in invoke("import", str(file))
+    with open_catalog(workspace.settings.warehouse) as catalog:
+        report, more = (check_regression(catalog, run.run_id, name) for name in ("quick-eval", "more"))
+    tallies = {test.tally.strategy: (test.tally.baseline_correct, test.tally.current_correct) for test in report.tests}
+    assert (report.gate, tallies) == ("fisher", {"single": (9, 6), "elo": (10, 8)})
+    assert [round(test.p_value, 4) for test in report.tests] == [0.1517, 0.2368]
+    assert more.result == "inconclusive"
+    assert more.doubts[0] == "the baseline has only sums, over 2 datasets, and this run lacks arc"
+    with pytest.raises(ConfigurationError, match="exists and is never changed"):
+        invoke("import", str(file))
+    file.write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="is no pooled baseline"):
+        invoke("import", str(file), "--name", "other")
 
 
 @pytest.mark.parametrize(

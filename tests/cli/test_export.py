@@ -92,7 +92,7 @@ def test_a_run_that_cannot_be_written_is_a_failed_part(workspace, mock, settings
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"output_format": "csv"}, "--format must be one of results, shaberi-v1, requests, not 'csv'"),
+        ({"output_format": "csv"}, "--format must be one of results, shaberi-v1, requests, ensemble-cache, not 'csv'"),
         ({"output_format": "shaberi-v1"}, "--format shaberi-v1 needs --output"),
         ({"output_format": "results"}, "no lake in"),
     ],

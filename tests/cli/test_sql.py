@@ -14,6 +14,7 @@ import pytest
 from rich.cells import cell_len
 
 from shaberi_dagster import open_lake
+from shaberi_dagster.benchmarks.files import read_rows
 from shaberi_dagster.cli import sql as command
 from shaberi_dagster.cli.sql import list_queries, run_sql
 from shaberi_dagster.errors import ConfigurationError
@@ -173,13 +174,21 @@ def test_vertical_shows_each_row_as_lines_with_whole_texts(on_terminal):
     assert 'answer  a␛[2J␇‹U+202E›b‹U+200B›,"c"\n        d [red]e[/red] [/nothing]\nstatus  ok' in text
 
 
+@pytest.mark.parametrize("text", ["=HYPERLINK(1)", " +1", "＝A1", "-a", "@x"])
+def test_csv_steers_no_spreadsheet_and_opens_there(ask, tmp_path, text):
+    file = tmp_path / "a.csv"
+    ask(f"select '{text}' as \"{text}\", '琵琶湖' as b, -1.5 as c", output_format="csv", output=file)
+    assert file.read_bytes().startswith(b"\xef\xbb\xbf")
+    assert list(read_rows(file)) == [(1, {f"'{text}": f"'{text}", "b": "琵琶湖", "c": "-1.5"})]
+
+
 def test_csv_in_a_file_or_pipe_is_the_exact_text(ask, tmp_path):
     file = tmp_path / "answers.csv"
 
     piped = ask("select answer, null as nothing from answers", output_format="csv")
     ask("select answer, null as nothing from answers", output_format="csv", output=file)
 
-    for text in (piped, file.read_bytes().decode()):
+    for text in (piped, file.read_bytes().decode("utf-8-sig")):
         assert list(csv.DictReader(io.StringIO(text, newline=""))) == [{"answer": HOSTILE, "nothing": ""}]
 
 

@@ -68,11 +68,11 @@ def test_rows_become_answers_and_others_are_counted_and_named(workspace: Workspa
     reasons = dict(done.report.quarantine.select("source_line", "reason").iter_rows())
     assert reasons == {
         3: "answers the question of line 1 again, which stands",
-        4: "is to no question of tengu@5",
+        4: "is to no question of tengu@5: question '誰も聞いていない'",
         5: "has no answer: it stands in answer, response, output, completion",
-        6: "the reply has no choices with a message",
+        6: "sample_index 'x' is no whole number from 0",
         7: "is no line of a batch's output",
-        8: "is to no question of tengu@5",
+        8: "is to no question of tengu@5: question_id '[1]'",
     }
     assert done.report.discrepancies() == []
     assert [len(texts) for texts in done.missing.values()] == [1 + len(rest)]
@@ -81,12 +81,13 @@ def test_rows_become_answers_and_others_are_counted_and_named(workspace: Workspa
     assert f"without an answer: {1 + len(rest)} questions of tengu@5" in said
 
 
-def test_a_file_that_is_none_is_named_once_with_its_line(workspace: Workspace, tmp_path: Path) -> None:
-    (path := tmp_path / "answers.jsonl").write_text('{"question": "?"}\n[', encoding="utf-8")
+@pytest.mark.parametrize("bad", ["[", '{"question_id": "1", "ans', "7"])
+def test_a_line_that_is_none_costs_only_itself(bad: str, workspace: Workspace, tmp_path: Path) -> None:
+    first, second = (json.dumps({"question": one.question, "answer": "一"}) for one in questions_of("tengu")[:2])
+    (path := tmp_path / "answers.jsonl").write_text(f"{first}\n{bad}\n{second}\n{bad}", encoding="utf-8")
     done = import_answers([path], workspace, model="far", tag="july", benchmarks=["tengu"])
-    assert done.report.quarantine.select("source_line", "reason").rows() == [
-        (2, "is not JSON: unexpected end of data at column 2")
-    ]
+    assert done.n_answered == 2
+    assert done.report.quarantine["source_line"].to_list() == [2, 4]
     (empty := tmp_path / "empty").mkdir()
     with pytest.raises(ConfigurationError, match=rf"^no answers in {empty}, among 0 files$"):
         import_answers([empty], workspace, model="far", tag="july", benchmarks=["tengu"])
@@ -164,6 +165,101 @@ def test_requests_go_out_are_answered_there_and_come_back(
     assert rows.filter(status="ok")["answer_completion_tokens"].null_count() == 0
     assert imported.missing == {"elyza@5": [], "rakuda@5": []}
     assert imported.report.discrepancies() == []
+
+
+def _import(workspace: Workspace, path: Path, rows: list[dict[str, Any]], **named: Any) -> Any:
+    path.write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
+    return import_answers([path], workspace, **{"model": "far", "tag": "july", "benchmarks": ["rakuda"]} | named)
+
+
+def _folder(tmp_path: Path, *questions: tuple[object, str]) -> str:
+    (folder := tmp_path / "q").mkdir()
+    rows = [{"question_id": name, "category": "c", "question": text} for name, text in questions]
+    (folder / "rakuda.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return str(folder)
+
+
+@pytest.mark.parametrize("other", [{"model": "near"}, {"tag": "august"}, {"benchmarks": ["tengu"]}])
+def test_the_same_file_for_another_run_or_benchmark_is_another_import(
+    other: dict[str, Any], workspace: Workspace, tmp_path: Path
+) -> None:
+    rows = [{"question_id": one.question_id, "answer": "一"} for one in questions_of("rakuda") + questions_of("tengu")]
+    first = _import(workspace, tmp_path / "a.jsonl", rows)
+    second = _import(workspace, tmp_path / "a.jsonl", rows, **other)
+    again = _import(workspace, tmp_path / "a.jsonl", rows, **other)
+    assert (first.n_answered, second.n_answered - second.n_before) == (5, 5)
+    assert (again.n_before, again.report.changed) == (second.n_answered, False)
+    assert workspace.lake.read("answers").height == 10
+
+
+@pytest.mark.parametrize("name", [7, 7.0, "7", "7.0", "07", "７", " 7 "])
+@pytest.mark.parametrize("number", [1, 1.0, "1", "1.0"])
+def test_a_whole_number_counts_in_every_spelling(
+    name: object, number: object, workspace: Workspace, tmp_path: Path
+) -> None:
+    folder = _folder(tmp_path, (7, "一つ目"), (8, "二つ目"))
+    rows = [{"question_id": name, "answer": "一", "sample_index": number, "prompt_tokens": number}]
+    _import(workspace, tmp_path / "a.jsonl", rows, questions=folder)
+    (row,) = _rows(workspace, "far@@july")
+    assert (row["sample_index"], row["answer_prompt_tokens"]) == (1, 1)
+
+
+@pytest.mark.parametrize("text", ["が・A\nB", "か\u3099・A\r\nB", "\ufeffが・A\nB \n", "が・Ａ\nB"])
+def test_a_question_is_found_in_any_unicode_form(text: str, workspace: Workspace, tmp_path: Path) -> None:
+    folder = _folder(tmp_path, (1, "が・A\nB"), (2, "が・C"))
+    assert _import(workspace, tmp_path / "a.jsonl", [{"question": text, "answer": "一"}], questions=folder).n_answered
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ({"question_id": 1}, "question_id '1' is of several questions of "),
+        ({"question_id": "1"}, "question_id '1' is of several questions of "),
+        ({"question_id": 2, "question": "四"}, "question_id '2', question '四' is of several questions of "),
+        ({"question_id": 2.5}, "is to no question of rakuda@4-"),
+        ({"question_id": 2, "sample_index": 0.5}, "sample_index '0.5' is no whole number from 0"),
+        ({"question_id": 2, "sample_index": -1}, "sample_index '-1' is no whole number from 0"),
+        ({"question_id": 2, "completion_tokens": "many"}, "completion_tokens 'many' is no whole number from 0"),
+    ],
+)
+def test_what_is_not_certain_is_set_aside_with_its_text(
+    row: dict[str, Any], reason: str, workspace: Workspace, tmp_path: Path
+) -> None:
+    folder = _folder(tmp_path, (1, "一"), ("1", "二"), (2, "三"), (3, "四"))
+    done = _import(workspace, tmp_path / "a.jsonl", [row | {"answer": "!"}], questions=folder)
+    (said,) = done.report.quarantine["reason"]
+    assert (done.n_answered, said.startswith(reason)) == (0, True), said
+
+
+@pytest.mark.parametrize(
+    ("failure", "error_class"),
+    [
+        (
+            {"response": {"status_code": 400, "body": {"error": {"message": "no", "code": "content_filter"}}}},
+            "permanent",
+        ),
+        ({"error": {"code": "batch_expired", "message": "no"}}, "transient"),
+        ({"response": {"status_code": 429, "body": {"error": {"message": "no"}}}}, "rate_limit"),
+        ({"response": {"status_code": 200, "body": {"error": {"message": "no", "code": 503}}}}, "transient"),
+    ],
+)
+def test_a_failed_line_gives_way_to_an_answer_before_or_after_it(
+    failure: dict[str, Any], error_class: str, workspace: Workspace, tmp_path: Path
+) -> None:
+    name = f"rakuda/{questions_of('rakuda')[0].question_id}/0"
+    good = {"custom_id": name, "response": {"body": {"choices": [{"message": {"content": "一"}}]}}}
+    bad, path = failure | {"custom_id": name}, tmp_path / "a.jsonl"
+
+    failed = _import(workspace, path, [bad])
+    (row,) = _rows(workspace, "far@@july")
+    answered = _import(workspace, path, [good])
+    again = _import(workspace, path, [bad])
+    together = _import(workspace, path, [bad, good, bad], tag="august")
+
+    assert (row["status"], row["error_class"], row["error_message"]) == ("error", error_class, "no")
+    assert [done.n_answered for done in (failed, answered, again, together)] == [0, 1, 1, 1]
+    assert all(done.report.quarantine.is_empty() for done in (failed, answered, again, together))
+    assert [row["answer"] for run in ("july", "august") for row in _rows(workspace, f"far@@{run}")] == ["一", "一"]
 
 
 def test_a_run_of_ours_is_not_added_to(workspace: Workspace, mock: MockEndpoint, tmp_path: Path) -> None:

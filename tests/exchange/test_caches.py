@@ -7,11 +7,12 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.exchange.cache_files import export_caches
 from shaberi_dagster.exchange.caches import JUDGE, import_ensemble
 from shaberi_dagster.exchange.logs import unknown_question_id
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.views import public_views
-from shaberi_dagster.reports.requests import ScoreSelection
+from shaberi_dagster.reports.requests import RunSelection, ScoreSelection
 from shaberi_dagster.reports.score_reading import read_scores
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest
@@ -199,10 +200,49 @@ def test_a_question_with_other_responses_is_set_aside(workspace, imported):
 
     other = imported(other=ensemble({"q-1": [response("a"), response("x")]}))
 
-    assert counts(other) == [(0, 0, 1)]
+    assert counts(other) == [(0, 1, 0)]
     assert answers(workspace)["answer"].to_list() == ["a", "b"]
-    (reason,) = other.quarantine["reason"]
-    assert reason.startswith("/entries/0: has other responses than entry 1 of ")
+    assert other.quarantine["reason"].to_list() == [
+        "/entries/0: has another answer than the one that stands (sample 1)"
+    ]
+
+
+def test_what_failed_or_is_missing_gives_way_to_an_answer_in_either_order(workspace, imported):
+    parts = {
+        "first": [response("a"), failed()],
+        "second": [failed(), response("b")],
+        "third": [response("x"), failed()],
+    }
+    for order in (("first", "second", "third"), ("second", "first", "third")):
+        documents = {name: ensemble({"q-1": parts[name]}, model=f"google:{order[0]}") for name in order}
+        done = imported(**documents)
+        assert [file.responses_quarantined + file.entries_quarantined for file in done.files] == [0, 0, 1]
+        run_id = f"google%3A{order[0]}@@legacy-2x-t0.7"
+        assert answers(workspace, run_id).sort("sample_index")["answer"].to_list() == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["q-1", "gsm8k/7", "質問"])
+def test_an_exported_cache_comes_in_again_as_it_was(workspace, imported, tmp_path, name):
+    document = ensemble({name: [response("a", extra=1), failed("half")], "q-2": [failed(), response("b\n ")]})
+    imported(cache=document)
+    (file,) = export_caches(workspace.lake, tmp_path / "out", RunSelection())
+    assert file.name == "google_small_gsm8k_2x_t0.7.json"
+    assert orjson.loads(file.read_bytes())["entries"] == document["entries"]
+    assert counts(import_ensemble([file], workspace)) == [(0, 2, 0)]
+
+
+def test_samples_of_our_own_run_are_exported_and_imported(workspace, mock, tmp_path):
+    asked = ask(mock, model="m", tag="t", benchmarks=["gsm8k"], samples=2, judge_models=[], strategies=["plurality"])
+    materialized(stored_run(workspace, asked), workspace, "answers")
+    (file,) = export_caches(workspace.lake, tmp_path / "out", RunSelection(models=["m"]))
+    (done,) = import_ensemble([file], workspace).files
+    assert (done.entries_imported, done.answers, done.errors) == (5, 10, 0)
+
+
+def test_one_list_is_another_run_under_the_name_of_another_sample(imported):
+    document = [result("gsm8k-1", response("a"))]
+    done = imported(x_n30=document, x_n50=document)
+    assert done.runs == ["google%3Asmall@@legacy-baseline-n30", "google%3Asmall@@legacy-baseline-n50"]
 
 
 def test_the_same_bytes_are_read_once(workspace, imported):

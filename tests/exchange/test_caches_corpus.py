@@ -8,9 +8,11 @@ import orjson
 import polars as pl
 import pytest
 
+from shaberi_dagster.exchange.cache_files import export_caches
 from shaberi_dagster.exchange.caches import import_ensemble
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.reporting import ImportReport
+from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.identity import sha256_text
@@ -119,3 +121,14 @@ def test_a_second_import_changes_nothing(workspace, caches, done, tmp_path):
 
 def read(path):
     return orjson.loads(path.read_bytes())["entries"]
+
+
+def test_caches_are_written_as_they_were_read(workspace, caches, tmp_path):
+    written = export_caches(workspace.lake, tmp_path / "out", RunSelection())
+    assert {file.name for file in written} == {
+        f"google_gemini-3-flash-preview_{name}_5x_t0.7.json" for name in DATASETS
+    }
+    for file in written:
+        before, now = (orjson.loads(path.read_bytes()) for path in (caches / "ensemble" / file.name, file))
+        times = {name: now[name] for name in ("createdAt", "updatedAt")}
+        assert orjson.dumps(before | times) == orjson.dumps(now)
