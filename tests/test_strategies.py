@@ -17,7 +17,7 @@ import shaberi_dagster as shaberi
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.ensemble import read_stored_report
-from shaberi_dagster.reports.figures import decimals
+from shaberi_dagster.reports.figures import decimals, signed
 from shaberi_dagster.show.data import as_json
 from shaberi_dagster.show.ensemble import ensemble_result
 from shaberi_dagster.statistics.significance import sign_flip_intervals
@@ -178,7 +178,7 @@ def line_of(row: tuple[str, str, str], line: dict[str, Any]) -> list[str]:
         decimals(line["score"]),
         f"{line['n_scored']}/{line['n_planned']}",
     ]
-    return cells + ([f"{line['difference']:+.2f}", str(line["n"])] if "difference" in line else [])
+    return cells + ([signed(line["difference"]), str(line["n"])] if "difference" in line else [])
 
 
 def test_people_read_the_same_lines(made: Made, expected) -> None:

@@ -77,7 +77,8 @@ class DecisionRequest(Frozen):
     def run_request(self, model: str, tag: str) -> RunRequest:
         """Return the request of the evaluation of which a decision about a model asks a part."""
         settings = {name: getattr(self, name) for name in _OF_RUNS}
-        return RunRequest(model=model, tag=tag, **{"limit": "all"} | settings)  # a limited run is asked further
+        settings["limit"] = self.limit or "all"  # a limited run is asked further
+        return RunRequest(model=model, tag=tag, **settings)
 
 
 _OF_RUNS = sorted(DecisionRequest.model_fields.keys() & RunRequest.model_fields.keys() - {"tag"})

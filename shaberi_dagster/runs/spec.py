@@ -452,10 +452,6 @@ def _first_known(stored: str | None, asked: str | None) -> str | None:
     return stored or asked
 
 
-def _either(stored: bool, asked: bool) -> bool:
-    return stored or asked
-
-
 def _wider(*limits: int | None) -> int | None:
     """Return the highest limit; None is none."""
     return None if None in limits else max((limit for limit in limits if limit is not None), default=None)
@@ -675,7 +671,7 @@ class RunSpec(Frozen):
     """Whose samples the shared ones are, in turn; none: the model's own."""
     consensus: Annotated[ModelSpec | None, MOVES] = None
     """Makes the strategies' calls; None is the model itself."""
-    shares_samples: Annotated[bool, Grows(_either), Field(exclude_if=lambda shared: not shared)] = False
+    shares_samples: Annotated[bool, Field(exclude_if=lambda shared: not shared)] = False
     """Whether other runs of `quick-eval` and `generate-cache` may use its samples, and it theirs."""
     # Left out of JSON when there are none.
     added_pipelines: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()

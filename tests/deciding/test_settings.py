@@ -76,4 +76,4 @@ def test_runs_of_one_model_with_other_settings_are_asked_further_with_their_own(
     assert begun == {"low": 2, "high": 2}
     assert "m@@default-high is better" in decided.out
     assert set(asked) == {"low", "high"}
-    assert all(2 < number <= 10 for number in asked.values())
+    assert all(2 < number <= 10 for number in asked.values()), (asked, decided)

@@ -102,13 +102,13 @@ def test_rejudging_with_the_same_judge_keeps_the_old_judgements_as_superseded(ev
 def test_benchmarks_judges_and_questions_can_be_added_to_a_run_later(evaluated: Evaluated) -> None:
     tagged = ("--tag", "growing")
     evaluated.run_evals(*tagged, "--benchmark", "tengu", "--limit", "2", judges=("judge-x",)).succeeded()
-    assert Counter(evaluated.asked) == {"judge-x": 2}  # the answers were paid for by the other run
+    assert Counter(evaluated.asked) == {MODEL: 2, "judge-x": 2}
 
     evaluated.run_evals(*tagged, "--benchmark", "rakuda", "--limit", "3", "--temperature", "0.9").succeeded()
     assert Counter(evaluated.asked) == {MODEL: 3, "judge-x": 3}
 
     evaluated.run_evals(*tagged, "--limit", "3", "--benchmark", "tengu", judges=("judge-y",)).succeeded()
-    assert Counter(evaluated.asked) == {"judge-x": 1, "judge-y": 3}
+    assert Counter(evaluated.asked) == {MODEL: 1, "judge-x": 1, "judge-y": 3}
     scored = evaluated.rows(f"select benchmark, judge, n_scored from leaderboard where run_id = '{_run_id('growing')}'")
     assert {(row["benchmark"], row["judge"], row["n_scored"]) for row in scored} >= {
         ("tengu", "judge-x", 3),
