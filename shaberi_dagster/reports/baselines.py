@@ -48,6 +48,7 @@ def promote(
     Raises:
         ConfigurationError: The name is taken, or there is no such run, or it is not complete.
     """
+    _check_name(name)
     with connect(lake) as catalog:
         run, spec = run_of(catalog, run_id)
         if run["status"] != "complete" and not allow_partial:

@@ -407,7 +407,7 @@ class EnsembleSettings:
     consensus_model: str
     judge_model: str | None
     base_url: str
-    imported: bool
+    imported: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
