@@ -65,8 +65,10 @@ def test_shaberi_in_its_natural_order(walk: Walk) -> None:
         calls={"other": 4, "j": 4},
     )
     assert "july-run1" in walk("shaberi compare m@@july other --judge j").out
-    document = json.loads(walk("shaberi decide m@@july other --judge j --json").out)
+    more = {"m": 6, "j": 12, "other": 6}  # limited runs are asked further
+    document = json.loads(walk("shaberi decide m@@july other --judge j --json", calls=more).out)
     assert document["candidates"] == ["m@@july", "other@@default"]
+    assert "4 of 10 questions, as before" in walk("run-evals --model m --tag july").err
 
 
 def test_the_ensemble_evaluation_in_its_natural_order(walk: Walk) -> None:
