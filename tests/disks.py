@@ -9,7 +9,7 @@ import pytest
 
 
 class SmallDisk:
-    """A file system of 4 MB."""
+    """A file system of 5 MB."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._ballast = folder, folder / "ballast"
@@ -29,7 +29,7 @@ class SmallDisk:
 def mounted_small_disk(folder: Path) -> Iterator[SmallDisk]:
     """A small disk at this place; the test is skipped for those who may not mount one."""
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], check=False)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=5m", "tmpfs", folder], check=False)
     if mounted.returncode:
         pytest.skip("only root can mount a small disk")
     try:

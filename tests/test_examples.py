@@ -40,11 +40,15 @@ _NOT_RUN = {
     "openssl ": "another program",
     "git ": "another program",
     "shaberi adopt": "a checkout of the old suite: tests/exchange/suite",
+    "google:gemini": "a provider: tests/exchange/test_caches_corpus.py",
+    "shaberi baseline import": "a file of the other program: tests/cli/test_baseline.py",
     "--preset old": "a checkout of the old suite: tests/exchange/suite/test_history_goes_on.py",
 }
 """Parts of commands that cannot run here, and why."""
 _TYPED_OTHERWISE = {
     "--questions hub": "",
+    "--tag TAG": "--tag legacy-3x-t0.7",
+    "score<3 sort": "score<6 sort",
     "vllm run-batch": "python $PROJECT/tests/run_batch.py --url {mock}",
     "http://localhost:8000/v1": "{mock}",
     "http://localhost:8001/v1": "{mock}",
@@ -52,8 +56,8 @@ _TYPED_OTHERWISE = {
     "tengu@115": "$(shaberi sql 'select max(question_set) from questions' | grep -o 'tengu@[^ ]*')",
 }
 """What a command here is given for what it cannot reach."""
-_NOT_ZERO = {"--baseline main": {0, 1, 4}, "shaberi link --judge": {0, 4}}
-"""Exit codes that are promised where 0 is not the only one: worse is 1, too little to tell, or not linked, is 4."""
+_NOT_ZERO = {"--baseline main": {0, 1, 4}, "shaberi link --judge": {0, 4}, "--filter failed": {2}}
+"""Exit codes that are promised where 0 is not the only one: worse is 1, too little to tell, or not linked, is 4; no match is 2."""
 _JUDGED = "run-evals --base-url {mock} --judge-model gpt-5.1 --tag july --model"
 _NIGHTLY = "quick-eval --model my-model --base-url {mock} --datasets gsm8k --strategy standard --tag nightly"
 _SMALL = "quick-eval --model gpt-4.1-mini --datasets gsm8k,arc --strategy standard"
@@ -79,7 +83,7 @@ _BEFORE = {
     "inspect-output --model a --filter failed --plain | less": f"{_JUDGED} a --benchmark elyza",
     "shaberi report --html report.html --model a --model b": f"{_JUDGED} a --benchmark elyza; {_JUDGED} b --benchmark elyza",
     "shaberi compare my-model my-model-v2 --tag july --judge gpt-5.1": f"{_JUDGED} my-model-v2 --benchmark elyza,tengu",
-    "shaberi compare my-model@@july my-model@@august": f"{_JUDGED} my-model --tag august",
+    "shaberi compare my-model@@july my-model@@august": f"{_JUDGED} my-model".replace("july", "august"),
     "shaberi new benchmark trivia": "unset SHABERI_DATASETS",
     "SHABERI_PRICES=prices.yaml shaberi prices --refresh": "echo '- {model: my-model*, input: 0.2, output: 0.6}' > prices.yaml",
     "shaberi report --ci results/standard.json results/elo.json --output report.md": f"mkdir -p results; {_SMALL} --output results/standard.json && {_SMALL},elo --output results/elo.json",

@@ -41,7 +41,7 @@ def _alone(mock: MockEndpoint, tag: str, *more: str) -> AbstractContextManager[S
 
 
 def _same_questions(mock: MockEndpoint, tag: str) -> list[str]:
-    return [*target(mock, ("judge-a",)), "--benchmark", "rakuda", "--limit", "3", "--tag", tag]
+    return [*target(mock, ("judge-a",)), "--benchmark", "rakuda", "--limit", "3", "--tag", tag, "--reuse"]
 
 
 def _times_asked(mock: MockEndpoint) -> list[int]:

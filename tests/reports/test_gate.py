@@ -403,6 +403,7 @@ def test_replies_that_another_run_paid_for_are_no_new_evidence(evaluated):
     _, checked = evaluated
     old = {"temperature": 0.5}
     runs = {"again": old, "more": old | {"samples": 4}, "new": {"temperature": 1.5}}
+    runs = {tag: values | {"reuse": True} for tag, values in runs.items()}
     found = {tag: checked(tag, **values) for tag, values in runs.items()}
 
     # With a fourth sample of each question, plurality has something new to vote on; the single answers are the old ones.
