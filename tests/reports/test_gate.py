@@ -16,7 +16,7 @@ from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.ordered import STAGE_NAMES
 from shaberi_dagster.statistics.significance import fisher_lower_tail, mcnemar_exact
 from tests.commands import lake_of
-from tests.example_runs import ask, own_engine, stored_run, without_results
+from tests.example_runs import ask, own_engine, reusing, stored_run, without_results
 from tests.judged_ensembles import SIZE, judged_ensemble, right, same
 from tests.mock_endpoint import running_mock
 
@@ -355,7 +355,7 @@ def test_strategies_that_were_not_asked_for_are_not_missing(lake):
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory):
     """Real runs of gsm8k, one of which is the baseline `base`, whose answers are the references and `off` more."""
-    workspace = own_workspace(tmp_path_factory.mktemp("evaluated"))
+    workspace = reusing(own_workspace(tmp_path_factory.mktemp("evaluated")))
 
     def evaluated(tag, off=0, samples=3, **values):
         request = ask(mock, tag=tag, benchmarks=["gsm8k"], judge_models=None, strategies=["plurality"], **values)
@@ -403,7 +403,6 @@ def test_replies_that_another_run_paid_for_are_no_new_evidence(evaluated):
     _, checked = evaluated
     old = {"temperature": 0.5}
     runs = {"again": old, "more": old | {"samples": 4}, "new": {"temperature": 1.5}}
-    runs = {tag: values | {"reuse": True} for tag, values in runs.items()}
     found = {tag: checked(tag, **values) for tag, values in runs.items()}
 
     # With a fourth sample of each question, plurality has something new to vote on; the single answers are the old ones.
