@@ -5,11 +5,16 @@ from typing import Literal, get_args
 
 Ending = Literal["length", "content_filter", "refusal", "tool_calls", "error", "stop"]
 _ENDINGS: tuple[tuple[Ending, re.Pattern[str]], ...] = (
-    ("length", re.compile(r"length|max_?(?:\w+_)?tokens|token_?limit|context_?window|^(?:error_)?limit$")),
+    ("length", re.compile(r"length|max_?(?:\w+_)?tokens|token_?limit|context_?window|^(?:error_)?limit$|^pause")),
     ("content_filter", re.compile(r"filter|safety|block|prohibit|recitation|spii|guardrail|sensitive|toxic|moderat")),
     ("refusal", re.compile(r"refus")),
     ("tool_calls", re.compile(r"^(?:tool|function)_?(?:call|use)")),
-    ("error", re.compile(r"error|fail|abort|cancel|interrupt|time_?out|resource|overload|unavailable|disconnect")),
+    (
+        "error",
+        re.compile(
+            r"error|fail|abort|cancel|interrupt|time_?out|resource|overload|unavailable|disconnect|rate_?limit|quota|throttl"
+        ),
+    ),
     ("stop", re.compile(r"stop|end_?(?:of_?)?(?:turn|text|sequence)|^eos|^complete|^end$|^done$")),
 )
 _END_TOKENS = re.compile(r"(?:\s*(?:<[|｜][\w▁]{2,40}[|｜]>|</s>|<(?:end_of_turn|eos|eot)>))+\s*\Z")

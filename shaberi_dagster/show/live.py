@@ -15,7 +15,7 @@ from rich.text import Text
 
 from shaberi_dagster.show.streams import outliving
 from shaberi_dagster.show.text import printable, truncate, width_of
-from shaberi_dagster.util.progress import LogReporter, Overall, Reporter, StageProgress, duration
+from shaberi_dagster.util.progress import LogReporter, Overall, Reporter, StageProgress, duration, time_left
 
 _REFRESHES_PER_SECOND = 8
 _NUMBERS = ("done", "failed", "calls/s", "limit", "ETA", "tokens")
@@ -183,11 +183,11 @@ def _style(title: str, line: StageProgress) -> str:
 
 
 def _eta(line: StageProgress, elapsed: float) -> str:
-    """Write the time left at the average speed of the items that needed calls; the time taken when all is done."""
-    if line.done >= line.total:
-        return f"in {duration(elapsed)}"
-    fresh = line.done - line.reused
-    return duration(elapsed / fresh * (line.total - line.done)) if fresh > 0 else _UNKNOWN
+    """Write the time left; the time taken when all is done."""
+    left = time_left([line], line.total, elapsed)
+    if left is None:
+        return _UNKNOWN
+    return duration(left) if left else f"in {duration(elapsed)}"
 
 
 def _count(number: int) -> str:

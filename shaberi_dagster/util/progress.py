@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -80,8 +80,8 @@ class Overall:
     def __str__(self) -> str:
         """For example `all 120/400, 12.3 calls/s, 3 failed (2 transient, 1 refusal), $0.0123 so far, 0:42 left`."""
         lines = list(self.lines)
-        done, reused, calls, failed, unpriced = (
-            sum(getattr(line, name) for line in lines) for name in ("done", "reused", "calls", "failed", "unpriced")
+        done, calls, failed, unpriced = (
+            sum(getattr(line, name) for line in lines) for name in ("done", "calls", "failed", "unpriced")
         )
         elapsed = max(time.monotonic() - min((line.started for line in lines), default=0.0), 1e-9)
         parts = [f"all {done}/{self._total}"]
@@ -92,11 +92,31 @@ class Overall:
             cost = sum(line.cost_usd for line in lines)
             unknown = f" and {unpriced} calls of unknown price" if unpriced else ""
             parts.append("cost unknown" if unpriced and not cost else f"${cost:.4f}{unknown} so far")
-        if done >= self._total:
-            parts.append(f"in {duration(elapsed)}")
-        elif done > reused:
-            parts.append(f"{duration(elapsed / (done - reused) * (self._total - done))} left")
+        left = time_left(lines, self._total, elapsed)
+        if left is not None:
+            parts.append(f"{duration(left)} left" if left else f"in {duration(elapsed)}")
         return ", ".join(parts)
+
+
+def time_left(lines: Sequence[StageProgress], total: int, elapsed: float) -> float | None:
+    """Estimate the seconds until all items are done: 0.0 when they are, None as long as nothing is known.
+
+    Calls in flight count as half done. Without them the first reply of sixty-four at a time would announce a run that
+    takes sixty-four times too long.
+
+    Args:
+        lines: Progress of what is under way.
+        total: Items that there will be.
+        elapsed: Seconds that the lines took so far.
+    """
+    done = sum(line.done for line in lines)
+    finished = done - sum(line.reused for line in lines)
+    if done >= total:
+        return 0.0
+    if not finished:
+        return None
+    in_flight = min(max(line.limit for line in lines), total - done)
+    return elapsed * (total - done) / (finished + in_flight / 2)
 
 
 class Reporter(Protocol):

@@ -43,7 +43,7 @@ def test_a_line_shows_all_its_counters():
     assert header.split() == ["stage", "done", "failed", "calls/s", "limit", "ETA", "tokens"]
     cells = row.split()
     assert cells[:2] == ["answers", "elyza"]
-    assert cells[-6:] == ["40/100", "3", "4.0", "37", "0:15", "62.2k"]
+    assert cells[-6:] == ["40/100", "3", "4.0", "37", "0:10", "62.2k"]
     assert "━" in cells[2]
 
 

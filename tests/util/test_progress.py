@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shaberi_dagster.util.progress import LogReporter, Overall, StageProgress, describe, duration
+from shaberi_dagster.util.progress import LogReporter, Overall, StageProgress, describe, duration, time_left
 
 pytestmark = pytest.mark.unit
 
@@ -41,6 +41,13 @@ def test_calls_of_unknown_price_are_not_free() -> None:
 def test_what_was_there_already_says_nothing_of_the_time_that_is_left() -> None:
     assert _overall(_line(done=5, reused=5), expected=20) == "all 5/20, 0 failed"
     assert _overall(_line(done=6, reused=5), expected=20).endswith("2:20 left")
+
+
+@pytest.mark.parametrize(("done", "elapsed"), [(1, 1.0), (8, 2.0), (32, 2.0), (64, 2.0), (128, 4.0), (500, 16.0)])
+def test_the_time_left_is_told_by_the_first_replies_of_many_at_a_time(done: int, elapsed: float) -> None:
+    """64 calls of 2 seconds at a time make 640 in 20 seconds; whichever came first."""
+    left = time_left([_line(done=done, total=640, limit=64)], 640, elapsed)
+    assert left == pytest.approx(20 - elapsed, rel=1)
 
 
 def test_more_lines_than_expected_are_counted_as_well() -> None:
