@@ -17,7 +17,6 @@ with lazily(__name__):  # a quarter of a second, which only exact intervals need
 
 CONFIDENCE = 0.95
 _BISECTIONS = 60  # halvings of [-1, 1]: to the last bit
-_NEWTON_STEPS, _FRACTION_TERMS, _PRECISION = 50, 500, 1e-13
 
 
 @dataclass(frozen=True)
@@ -288,43 +287,8 @@ def _t_estimate(value: float, standard_error: float, n: int, degrees_of_freedom:
 
 @lru_cache(maxsize=1024)
 def t_quantile(degrees_of_freedom: float, confidence: float) -> float:
-    """The upper end of the middle `confidence` of Student's t; SciPy's takes a quarter of a second to load.
-
-    Newton's method: the distribution function is concave right of zero, so that the quantile is approached from below.
-    """
-    outside = 1 - confidence
-    log_density = math.lgamma((degrees_of_freedom + 1) / 2) - math.lgamma(degrees_of_freedom / 2)
-    log_density -= math.log(degrees_of_freedom * math.pi) / 2
-    z = _normal_quantile(confidence)
-    # The first terms of the expansion by Cornish and Fisher, which is below it, too.
-    t = z + (z**3 + z) / (4 * degrees_of_freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees_of_freedom**2)
-    for _ in repeat(None, _NEWTON_STEPS):
-        x = degrees_of_freedom / (degrees_of_freedom + t * t)
-        both_tails = _incomplete_beta(x, degrees_of_freedom / 2, 0.5)
-        density = math.exp(log_density + (degrees_of_freedom + 1) / 2 * math.log(x))
-        step = (both_tails - outside) / (2 * density)
-        t += step
-        if abs(step) <= _PRECISION * t:
-            break
-    return t
-
-
-def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function, by its continued fraction (DLMF 8.17.22) with Lentz's method."""
-    if x > (a + 1) / (a + b + 2):
-        return 1 - _incomplete_beta(1 - x, b, a)
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
-    fraction = d
-    for m in range(1, _FRACTION_TERMS):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        for numerator in (even, odd):
-            c, d = 1 + numerator / c, 1 / (1 + numerator * d)
-            fraction *= c * d
-        if abs(c * d - 1) <= _PRECISION:
-            break
-    return math.exp(log_front) * fraction / a
+    """The upper end of the middle `confidence` of Student's t."""
+    return float(special.stdtrit(degrees_of_freedom, (1 + confidence) / 2))
 
 
 def _normal_quantile(confidence: float) -> float:
