@@ -26,7 +26,7 @@ _BRACKETS = str.maketrans("[]【】", "()()")
 _NUMBER = r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{1,20})?(?![.,:]?[0-9])"
 _MARK = rf"(?:{_NUMBER})(?: ?(?:点|ポイント|(?:points?|pts?)(?![a-z])))?"
 _DASH = "[-–—~〜]"
-_TERM = rf"[^\W0-9]{{0,12}} ?{_MARK}(?: ?\([^()0-9]{{0,20}}\))?"
+_TERM = rf"[^\W0-9]{{0,12}} ?{_MARK}(?: ?\([^()0-9]{{0,20}}\)| for [a-z ]{{2,20}}[a-z])?"
 _SUM = rf"{_TERM}(?: ?[-–+] ?{_TERM}){{1,12}}"
 _PLAIN_SUM = re.compile(rf"{_MARK}(?: ?[-–+] ?{_MARK}){{1,12}}")
 _DIVIDED = rf"(?:\({_SUM}\)|{_SUM})(?: ?[/÷] ?{_NUMBER})?"
@@ -42,7 +42,8 @@ _SCALE = re.compile(
     rf"(?:on )?(?:a )?(?:scale[: ]{{1,2}})?(?:of |from )?{_RANGE}"
     rf"|(?:満点|最高点?|最大)[はが:= ]{{0,2}}(?P<named>{_NUMBER}) ?点?中?"
     rf"|max(?:imum)?(?: score)?(?: is| of|[:=])? ?(?P<most>{_NUMBER})"
-    rf"|(?:out of|/) ?(?P<behind>{_NUMBER}) ?(?:点|points?)?(?:満点)?中?"
+    rf"|(?:(?:out )?of|on a scale of|/) ?(?:a (?:possible|max(?:imum)?|total)(?: of)? )?(?P<behind>{_NUMBER})"
+    r" ?(?:点|points?)?(?:満点)?中?"
     rf"|(?:on )?(?:a )?(?P<before>{_NUMBER}) ?"
     r"(?:点?(?:満点中?|中)|段階(?:評価|中)?|点法|[- ]points? (?:scale|max(?:imum)?))"
 )
@@ -53,12 +54,14 @@ _DEDUCTION = re.compile(
     rf"|(?P<worded>{_NUMBER})(?:[- ]points?)? (?:deduct(?:ed|ion)|off|lost|penalty)"
 )
 _SIGNED = re.compile(rf"(?<![^ (,、:;])[-–+] ?{_MARK}")
+_SHARE = re.compile(rf"{_NUMBER} (?:out )?of (?:the |all )?{_NUMBER} (?!points?)[a-z][a-z-]{{2,20}}")
 _COUNT = re.compile(
     rf"(?:第|(?<!\w)[a-z]|#){_NUMBER}|{_NUMBER}(?:つ|か所|[ァ-ヺ一-鿿](?<![点満ポ]))"
     rf"|{_NUMBER}(?!pts?|points?)[a-z][a-z0-9]*"
     rf"|{_NUMBER} (?:[a-z-]{{2,20}} ){{0,2}}(?!points|perhaps|always|besides)[a-z-]{{3,20}}(?<![sui])s(?![a-z])"
     r"|(?<![0-9.])1 (?!point|pt)(?:[a-z-]{2,20} )?[a-z]{4,20}(?= ?(?:$|[),.;]))"
     rf"|{_NUMBER} ?(?:%|パーセント|percent)|(?<![0-9.,])[0-9]{{4,}}(?![.,]?[0-9])"
+    rf"|(?:confidence|[確自]信度)[:は= ]{{1,2}}{_NUMBER}|減点は?(?:なし|無し)"
 )
 _ENGLISH = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _WRITTEN = {word: str(number) for number, word in enumerate(_ENGLISH, 2)}
@@ -66,15 +69,19 @@ _WRITTEN |= {numeral: str(number) for number, numeral in enumerate("一二三四
 _WORD_NUMBER = re.compile(rf"(?<![a-z])(?:{'|'.join(_ENGLISH)})(?![a-z])|[一二三四五六七八九十](?=[点つ])")
 
 _EDGE = r"[^\w<>≤≥≦≧≈≒?%=~〜+–-]"
-_BEGINNING = re.compile(rf"(?:{_EDGE}|S)*")
-_LEADING = re.compile(r"(?:[SDでのしてめらは、,:;。)→] ?|(?<![a-z])(?:so|is|gives|leaves|thus|therefore|hence) )$")
+_TOTAL = r"(?:総?合計点?|総計|計|総合(?:点|評価)?|得点|点数|total|score)[:はが= ]{0,2}"
+_BEGINNING = re.compile(rf"(?:{_EDGE}|S)*(?:{_TOTAL})?")
+_LEADING = re.compile(
+    rf"(?:{_TOTAL}|[SDでのしてめらは、,:;。)→] ?|(?<![a-z])(?:so|is|gives|leaves|thus|therefore|hence) )$"
+)
 _COPULA = (
     r"(?:です|だ|で(?:ある|した)|(?:に|と)な(?:る|ります|った|りました)|と(?:する|します|した|しました)"
-    r"|が(?:妥当|適切)(?:です|だ|である)?)?"
+    r"|と評価(?:する|します|した|しました)?|を(?:付け|つけ|与え)(?:る|ます|た|ました)|が(?:妥当|適切)(?:です|だ|である)?)?"
 )
 _LONE_END = re.compile(rf"(?:{_EDGE}|S)*")
 _COMMENT = re.compile(
-    rf"[ )]*S?[ )]*{_COPULA}[ )]*(?:[(,、。;:|!SCD]|\.(?: |$)|[-–—]|(?:because|due to|for|since|given|with) |{_EDGE}*$)"
+    rf"[ )]*S?[ )]*{_COPULA}[ )]*(?:[(,、。;:|!SCD]|\.(?: |$)|(?:(?<=[ )])-|[–—]) ?\w"
+    rf"|(?:because|due to|for|since|given|with) |{_EDGE}*$)"
 )
 _NAMES_SCALE = re.compile("[ ()]*S")
 
@@ -141,7 +148,7 @@ class _Line:
         text = _REST_OF_MARKUP.sub("", line.lower().translate(_BRACKETS))
         text = re.sub(rf"<({_NUMBER})>", r"(\1)", " ".join(text.split()))
         text = re.sub(r"\bminus\b", "-", _WORD_NUMBER.sub(lambda match: _WRITTEN[match[0]], text))
-        text = _DEDUCTION.sub(self._deduction, _EQUATION.sub(self._equation, text))
+        text = _DEDUCTION.sub(self._deduction, _EQUATION.sub(self._equation, _SHARE.sub("C", text)))
         text = _PLAIN_SUM.sub(self._sum, _SCALE.sub(self._scale, text))
         text = _COUNT.sub("C", _SIGNED.sub(self._deduction, text))
         marks = list(re.finditer(_MARK, text))

@@ -35,12 +35,12 @@ def plan_result(estimates: Sequence[Forecast]) -> Result:
 
     On a narrow terminal the names of a row stand below each other.
     """
-    runs = list(dict.fromkeys(estimate.run_id for estimate in estimates))
+    runs = {estimate.run_id for estimate in estimates}
     several = len(runs) > 1
     names = [*(["run"] if several else []), "question set", "stage", "with"]
     rows, notes = [asdict(estimate) for estimate in estimates], _notes(estimates)
     said: list[Block] = [
-        Heading(_NO_CALL_IS_MADE) if several else Heading(runs[0], _NO_CALL_IS_MADE),
+        Heading(*([] if several else runs), _NO_CALL_IS_MADE),
         _table(estimates, [(name,) for name in names], narrow=_table(estimates, [tuple(names)])),
         Sentences(notes, "note"),
     ]

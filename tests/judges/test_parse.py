@@ -156,6 +156,7 @@ BEFORE = [
         "減点2で",
     ),
     *("(9+8+7)/3 = ", "正確さ4+明確さ4=", "誤り2つで", "ミスが2箇所あるため", "2 errors: "),
+    *("合計", "合計: ", "計", "Score: ", "10 minus 2 for errors = ", "減点なしで", "正確さ4/5、流暢さ4/5、合計"),
 ]
 BEHIND = [
     *(
@@ -188,6 +189,18 @@ BEHIND = [
         "、2025年の情報がない",
         " 🙂",
         "です。",
+        "と評価します",
+        "を付けます",
+    ),
+    *(
+        " of 10",
+        " on a scale of 10",
+        " of a possible 10",
+        " out of a maximum of 10 points",
+        " (met 4 of 5 criteria)",
+        ", since 2 of the 3 facts are right",
+        ", confidence: 0.9",
+        "（確信度: 90）",
     ),
 ]
 CORRECTED = [
@@ -206,6 +219,8 @@ CORRECTED = [
         "?",
         "²",
         " x 2",
+        "-",
+        "+",
     ),
     *(" - 2", " (10 - 3)", "（10点から3点減点）", " 7", ":7", "/10 → 7/10", " (FINAL SCORE: 7 if strict)"),
 ]

@@ -164,3 +164,10 @@ def test_json_is_the_same_plan_with_null_for_unknown():
         "upper_bound": True,
     }
     assert all(note in printed(*estimates, width=1000) for note in document["notes"])
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv", "md"])
+def test_a_command_that_has_nothing_to_make_has_a_plan_of_no_calls(form):
+    out = io.StringIO()
+    write(plan_result([]), form, Console(file=out, width=80))
+    assert "NaN" not in out.getvalue()
