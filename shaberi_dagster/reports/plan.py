@@ -40,7 +40,7 @@ def plan_result(estimates: Sequence[Forecast]) -> Result:
     names = [*(["run"] if several else []), "question set", "stage", "with"]
     rows, notes = [asdict(estimate) for estimate in estimates], _notes(estimates)
     said: list[Block] = [
-        Heading(*([] if several else runs), _NO_CALL_IS_MADE),
+        Heading(runs.pop(), _NO_CALL_IS_MADE) if len(runs) == 1 else Heading(_NO_CALL_IS_MADE),
         _table(estimates, [(name,) for name in names], narrow=_table(estimates, [tuple(names)])),
         Sentences(notes, "note"),
     ]
