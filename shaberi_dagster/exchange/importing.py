@@ -4,16 +4,12 @@ An import can be stopped at any moment and goes on with what is not in the lake 
 Rows are written only where they differ from those of the lake, and never those that an import did not make.
 """
 
-import gc
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 import orjson
 import polars as pl
@@ -33,9 +29,6 @@ from shaberi_dagster.util.progress import StageProgress
 SAMPLE = ("benchmark", "question_id", "sample_index")
 """The columns that tell the answers of a run apart."""
 STAGE = "import"
-BlockT = TypeVar("BlockT")
-StepT = TypeVar("StepT")
-ReportT = TypeVar("ReportT")
 
 _ROW = ["run_id", "source_sha256", "source_line"]
 _TELLING = {
@@ -75,8 +68,8 @@ class ImportedRows:
         return cls(*(lake.scan(table, keys).filter(bounds, own).collect() for table in tables))
 
 
-class Import(ABC, Generic[BlockT, StepT, ReportT]):
-    """An import at work: it lists sources, reads them in blocks, places their rows in runs, and commits these.
+class Import:
+    """An import at work; a format lists its sources, reads them, places their rows in runs, and writes these.
 
     Args:
         tag: `import_tag` of its files in `legacy_files`.
@@ -92,52 +85,11 @@ class Import(ABC, Generic[BlockT, StepT, ReportT]):
         self.files = self.lake.read("legacy_files", {"import_tag": tag})
         self.progress = StageProgress(STAGE, tag)
 
-    @abstractmethod
-    def find(self) -> None:
-        """Find the sources, and which of them must be read.
-
-        Raises:
-            ConfigurationError: There is nothing to import.
-        """
-
-    @abstractmethod
-    def read(self) -> Iterator[BlockT]:
-        """Read what is not in the lake yet, as much at once as fits into memory."""
-
-    @abstractmethod
-    def place(self, block: BlockT) -> StepT:
-        """Find out of which runs the rows are, with what the lake has of these runs."""
-
-    @abstractmethod
-    def commit(self, step: StepT) -> pl.DataFrame:
-        """Write the runs, then their rows, then the quarantine and the files; return the rows of `runs`."""
-
-    @abstractmethod
-    def report(self, made: Sequence[pl.DataFrame]) -> ReportT:
-        """Tell what became of every source, given the rows of `runs` that were written."""
-
-    def run(self) -> ReportT:
-        """Import what is not there yet."""
-        self.find()
-        return self.report(list(self._committed(map(self.place, self.read()))))
-
     def advance(self, sources: int, rejected: int) -> None:
         """Tell of progress: more sources have been read, and some of their parts can become no rows."""
         self.progress.done += sources
         self.progress.failed += rejected
         self.workspace.reporter.changed(self.progress)
-
-    def _committed(self, steps: Iterable[StepT]) -> Iterator[pl.DataFrame]:
-        """Commit each step while the next one is read and placed."""
-        with ThreadPoolExecutor(1) as writer:
-            at_work: Future[pl.DataFrame] | None = None
-            for step in steps:
-                if at_work:
-                    yield at_work.result()
-                at_work = writer.submit(copy_context().run, self.commit, step)  # it reports to whom we do
-                del step  # a hundred megabytes
-            if at_work:
-                yield at_work.result()
 
     def run_row(
         self, spec: RunSpec, states: Mapping[str, str], earlier: Mapping[str, Any] | None, before: RunSpec | None
@@ -284,8 +236,4 @@ def importing_alone(warehouse: Path) -> Iterator[None]:
     """
     Lake(warehouse).check_writable()
     with alone(warehouse, "legacy_import", "another process is importing: wait for it, or stop it"):
-        gc.freeze()  # what is loaded by now stays, and is not looked through for garbage again and again
-        try:
-            yield
-        finally:
-            gc.unfreeze()
+        yield

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 import polars as pl
@@ -218,21 +217,7 @@ class _Run:
     benchmarks: dict[str, _Benchmark] = field(default_factory=lambda: defaultdict(_Benchmark))
 
 
-class _Step(NamedTuple):
-    """Files with all rows of their runs.
-
-    Attributes:
-        sources: The files.
-        rows: All rows that an import makes of the runs.
-        earlier: Those that the lake has.
-    """
-
-    sources: Sequence[ImportSource]
-    rows: ImportedRows
-    earlier: ImportedRows
-
-
-class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
+class _LogImport(Import):
     """The import of some files of one format."""
 
     def __init__(self, importer: Importer, paths: Iterable[Path], workspace: Workspace) -> None:
@@ -243,12 +228,15 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
         self._runs: dict[str, _Run] = {}
         self._named: set[str] = set()  # those that files are parts of
 
-    def find(self) -> None:
-        """Find the files."""
-        self._sources = self._importer.sources(self._paths)
+    def run(self) -> ImportReport:
+        """Import what is not there yet."""
+        self._read()
+        self._commit(*self._place())
+        return self._report()
 
-    def read(self) -> Iterator[list[ImportSource]]:
-        """Read all of them at once: one can tell the text of a question of another."""
+    def _read(self) -> None:
+        """Read all files at once: one can tell the text of a question of another."""
+        self._sources = self._importer.sources(self._paths)
         self.progress.total = len(self._sources)
         for source in self._sources:
             self._importer.read(source)
@@ -257,11 +245,14 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
             kind = f"{self._importer.suffix.removeprefix('.').upper()} files".strip()
             places = f"{', '.join(map(str, self._paths))}, among {len(self._sources)} {kind}"
             raise ConfigurationError(f"no {self._importer.what} in {places}")
-        yield self._sources
 
-    def place(self, block: list[ImportSource]) -> _Step:
-        """Put the entries of files together with what the lake has of their runs."""
-        readable = _without_duplicates(block)
+    def _place(self) -> tuple[ImportedRows, ImportedRows]:
+        """Put the entries of files together with what the lake has of their runs.
+
+        Returns:
+            All rows that an import makes of the runs, and those of them that the lake has.
+        """
+        readable = _without_duplicates(self._sources)
         parts = {part for source in readable for part in source.parts}
         runs = {part.run_id: _Run(part.model, part.run_tag) for part in parts}
         self._named = set(runs)
@@ -280,9 +271,9 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
             pl.DataFrame([row for question in questions for row in question.judgements], JUDGEMENTS.schema),
             LEGACY_REPEATS.schema.to_frame(),
         )
-        return _Step(block, rows, earlier)
+        return rows, earlier
 
-    def commit(self, step: _Step) -> pl.DataFrame:
+    def _commit(self, rows: ImportedRows, earlier: ImportedRows) -> None:
         """Write questions, runs, their rows and what became of the files, where they differ from what is there."""
         for *_, benchmark in self._benchmarks():
             if all(benchmark.known):
@@ -290,14 +281,12 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
         made = run_rows(list(self._run_rows()))
         if self._runs:
             self._name_consensus()
-            rows = replace(step.rows, judgements=self.below_others(step.rows.judgements))
-            self.write(made, rows, step.earlier, again=self._runs)
-        self._write_sources(step.sources)
-        return made
+            rows = replace(rows, judgements=self.below_others(rows.judgements))
+            self.write(made, rows, earlier, again=self._runs)
+        self._write_sources()
 
-    def report(self, made: Sequence[pl.DataFrame]) -> ImportReport:
+    def _report(self) -> ImportReport:
         """Count what was found in the files against the rows that the lake has now."""
-        del made
         texts: dict[tuple[str, str], bool] = defaultdict(bool)
         for _, name, benchmark in self._benchmarks():
             for question in benchmark.questions.values():
@@ -476,10 +465,10 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
         }
         return imported_run(run.model, run.run_tag, benchmarks, imported, run.spec)
 
-    def _write_sources(self, sources: Sequence[ImportSource]) -> None:
+    def _write_sources(self) -> None:
         """Tell what became of the files; a file that is there as it was keeps its first row."""
         keys = {"import_tag": self.tag}
-        rows = pl.DataFrame([self._file_row(source) for source in sources], LEGACY_FILES.schema)
+        rows = pl.DataFrame([self._file_row(source) for source in self._sources], LEGACY_FILES.schema)
         same = ["source", "path", "sha256", "status", "benchmark"]
         fresh = rows.join(self.files, on=same, how="anti", nulls_equal=True)
         old = self.files.join(fresh, on=["source", "path"], how="anti")
@@ -493,10 +482,12 @@ class _LogImport(Import[list[ImportSource], _Step, ImportReport]):
                 "source_sha256": source.sha256,
                 **part.row,
             }
-            for source in sources
+            for source in self._sources
             for part in source.rejected
         ]
-        stored = self.lake.read("legacy_quarantine", keys).join(_paths(sources), on=["source", "path"], how="anti")
+        stored = self.lake.read("legacy_quarantine", keys).join(
+            _paths(self._sources), on=["source", "path"], how="anti"
+        )
         self.lake.update("legacy_quarantine", pl.concat([stored, pl.DataFrame(parts, stored.schema)]), keys)
 
     def _file_row(self, source: ImportSource) -> Row:

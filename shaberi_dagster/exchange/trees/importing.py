@@ -36,7 +36,7 @@ from shaberi_dagster.exchange.trees.files import (
     updated,
 )
 from shaberi_dagster.exchange.trees.questions import question_sets_in
-from shaberi_dagster.exchange.trees.reading import Lines, ReadPart, read_models, without_cycles
+from shaberi_dagster.exchange.trees.reading import Lines, ReadPart, read_models
 from shaberi_dagster.exchange.trees.rows import NOT_RECORDED, assemble, earlier_runs, legacy_judge, stored_lines
 from shaberi_dagster.exchange.trees.runs import groups_of, place_groups, tag_of_tree
 from shaberi_dagster.exchange.trees.sums import Reconciliation
@@ -54,7 +54,7 @@ from shaberi_dagster.stages.scores import derive
 from shaberi_dagster.util.identity import check_run_tag, run_id_of
 
 DEFAULT_TAG = "legacy"
-_COMMIT_BYTES = 200_000_000  # two such steps are in memory: one is written, the next one put together
+_COMMIT_BYTES = 200_000_000  # that are in memory together
 _MODELS_AT_ONCE = 40
 _MOST_NAMED = 5
 
@@ -227,7 +227,7 @@ class _Step:
     said: pl.DataFrame
 
 
-class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
+class TreeImport(Import):
     """The import of some trees: their models are read, grouped and committed some hundred megabytes at a time.
 
     Args:
@@ -239,7 +239,6 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
         super().__init__(request.tag, workspace)
         self._started = time.monotonic()
         self._request = request
-        self._before = Lake(self.lake.folder)  # to read from while a step is written
         self._runs = imported_runs(self.lake, request.tag)
         self._sets: dict[str, QuestionSet] = {}
         self._to_read: dict[str, list[LegacyFile]] = {}
@@ -248,7 +247,12 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
     def _listing(self) -> Listing:
         return Listing(find_files(self._request.trees, self._request.models, self.files), self.files)
 
-    def find(self) -> None:
+    def run(self) -> ImportResult:
+        """Import what is not there yet."""
+        self._find()
+        return self._report([self._commit(self._place(block)) for block in self._read()])
+
+    def _find(self) -> None:
         """List the files of the trees, and those of them that no import has read."""
         read = [file for file in self._listing.found if file.reason is None]
         of_trees = {file.source for file in read}
@@ -268,7 +272,7 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
         self._tell_of_changes()
         self.progress.total = len(self._to_read)
 
-    def read(self) -> Iterator[Sequence[ReadPart]]:
+    def _read(self) -> Iterator[Sequence[ReadPart]]:
         """Read the models that are new, in parts that are committed together: each commit costs every reader."""
         unread = [file for files in self._to_read.values() for file in files]
         sets = list(question_sets_in(unread, _stored_sets(self.lake)).sets.values())
@@ -277,12 +281,12 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
             step.append(part)
             self.advance(len(part.models), part.read.quarantine.height)
             if sum(waiting.size for waiting in step) >= _COMMIT_BYTES:
-                whole, step = [step], []
-                yield whole.pop()  # so that it is kept only by who takes it
+                yield step
+                step = []
         if step:
             yield step
 
-    def report(self, made: Sequence[pl.DataFrame]) -> ImportResult:
+    def _report(self, made: Sequence[pl.DataFrame]) -> ImportResult:
         """Tell what was read, and what the lake has under this tag of all that was there."""
         self._write_files(unread_file_rows(self._listing.found, self._listing.current))
         models = {file.model for file in self._listing.found if file.reason is None}
@@ -305,7 +309,7 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
         models = self._listing.current["model"].unique().sort().to_list()
         for start in range(0, len(models), _MODELS_AT_ONCE):
             some = models[start : start + _MODELS_AT_ONCE]
-            self.commit(self.place([ReadPart(some, 0, Lines.together([]), [])]))
+            self._commit(self._place([ReadPart(some, 0, Lines.together([]), [])]))
 
     def _refuse_other_runs(self, models: Iterable[str]) -> None:
         tags = [tag_of_tree(self.tag, source) for source in self._request.trees]
@@ -323,19 +327,18 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
                 + (", …" if len(changed) > _MOST_NAMED else "")
             )
 
-    def place(self, block: Sequence[ReadPart]) -> _Step:
+    def _place(self, block: Sequence[ReadPart]) -> _Step:
         """Put what was read of some models together with what the lake has of them, and group it by runs."""
         models = [model for part in block for model in part.models]
         of_models = pl.col("model").is_in(models)
         runs = self._runs.filter(of_models)
-        earlier = ImportedRows.stored(self._before, runs["run_id"].to_list())
+        earlier = ImportedRows.stored(self.lake, runs["run_id"].to_list())
         read = Lines.together([part.read for part in block])
         lines = Lines.together([read, stored_lines(earlier, self.files.filter(of_models, status="imported"))])
         current = self._listing.current.filter(of_models)
         self._store_questions(questions for part in block for questions in part.sets)
         found = groups_of(lines, current.filter(status="imported"), self._sources, self._questions_of(lines))
-        with without_cycles():
-            placed, unmatched = place_groups(self.tag, found, earlier_runs(earlier, runs))
+        placed, unmatched = place_groups(self.tag, found, earlier_runs(earlier, runs))
         fresh = assemble(lines, placed, self.now)
         return _Step(
             models=models,
@@ -350,7 +353,7 @@ class TreeImport(Import[Sequence[ReadPart], _Step, ImportResult]):
             said=read_file_rows(current, lines.contents, counts_of(fresh, placed)),
         )
 
-    def commit(self, step: _Step) -> pl.DataFrame:
+    def _commit(self, step: _Step) -> pl.DataFrame:
         """Write a step, what says that it is there last; return the rows of `runs` that were written."""
         rows = replace(step.rows, judgements=self.below_others(step.rows.judgements))
         plan = _plan_of(rows, {name: len(questions.questions) for name, questions in step.sets.items()})

@@ -1,19 +1,12 @@
-"""Files of many models as frames of lines: in parts that fit into memory, by several processes when there is much.
+"""Files of many models as frames of lines: in parts that fit into memory.
 
 Lines are the one form between the files and the lake's tables. A *content* is the bytes of a file as the file of one
 kind, judge and model: it is read once, in however many trees it lies. Texts are apart from the lines, since each
 judge's file repeats those of the answers.
 """
 
-import gc
-import multiprocessing
-import os
-import signal
-import threading
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -83,11 +76,8 @@ class Lines:
 
 
 _PART_BYTES = 24_000_000
-_PARTS_AHEAD = 8  # that wait in memory: nearly what a process reads while the other one commits
-_WORTH_A_PROCESS = 96_000_000  # starting one takes as long as reading half of that
 _MOST_TIMES_THE_SCALE = 10
 _MAXIMA = frozenset({None, 5, 10})  # those that judges of the suite were told
-_MOST_PROCESSES = 2  # one reads while the other one commits; each takes half a gigabyte
 
 
 @dataclass(frozen=True)
@@ -107,37 +97,15 @@ class ReadPart:
     sets: Sequence[QuestionSet]
 
 
-def read_models(
-    models: Mapping[str, Sequence[LegacyFile]], sets: Sequence[QuestionSet], *, processes: int | None = None
-) -> Iterator[ReadPart]:
-    """Read models, nearly in their order.
+def read_models(models: Mapping[str, Sequence[LegacyFile]], sets: Sequence[QuestionSet]) -> Iterator[ReadPart]:
+    """Read models, in their order.
 
     Args:
         models: Their files, each content once.
         sets: The question sets known beforehand.
-        processes: How many, this one included; None: as many as are worth it.
     """
-    parts = list(_parts(models))
-    size = sum(_size(files) for files in models.values())
-    if processes is None:
-        processes = min(_MOST_PROCESSES, os.cpu_count() or 1, size // _WORTH_A_PROCESS)
-    if processes <= 1:
-        yield from (_read(part, sets) for part in parts)
-        return
-    helpers = processes - 1
-    # Not forked: the engine and Dagster have threads.
-    pool = ProcessPoolExecutor(helpers, multiprocessing.get_context("spawn"), initializer=_begin)
-    waiting, pending = deque(parts), deque[Future[ReadPart]]()
-    try:
-        while waiting or pending:
-            while waiting and len(pending) < _PARTS_AHEAD * helpers:
-                pending.append(pool.submit(_read, waiting.popleft(), sets))
-            if waiting and not pending[0].done():
-                yield _read(waiting.popleft(), sets)
-            else:
-                yield pending.popleft().result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+    for part in _parts(models):
+        yield _read(part, sets)
 
 
 def read_files(files: Sequence[LegacyFile], index: QuestionIndex) -> Lines:
@@ -149,21 +117,10 @@ def read_files(files: Sequence[LegacyFile], index: QuestionIndex) -> Lines:
         files: Each content once.
         index: The question sets known so far; sets that are met for the first time become known.
     """
-    with without_cycles():
-        reader = _Reader(index)
-        for file in files:
-            reader.read(file)
-        return reader.lines()
-
-
-@contextmanager
-def without_cycles() -> Iterator[None]:
-    """Within this context objects are freed by their count alone: looking for cycles among rows costs a tenth."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+    reader = _Reader(index)
+    for file in files:
+        reader.read(file)
+    return reader.lines()
 
 
 def _parts(models: Mapping[str, Sequence[LegacyFile]]) -> Iterator[dict[str, Sequence[LegacyFile]]]:
@@ -353,16 +310,3 @@ def _time(value: Any) -> datetime | None:
         return time.astimezone(UTC) if time is not None and time.tzinfo else None
     except (ValueError, OverflowError):
         return None
-
-
-def _begin() -> None:
-    """Make this process end when it must, and only then."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes of a terminal; the parent decides
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A parent that is killed cannot stop its workers."""
-    if parent := multiprocessing.parent_process():
-        parent.join()
-        os._exit(1)

@@ -1,11 +1,6 @@
 import fcntl
-import multiprocessing
-import os
 import shutil
-import signal
-import time
 from pathlib import Path
-from threading import Event
 
 import orjson
 import polars as pl
@@ -14,9 +9,7 @@ import pytest
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
 from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees import importing, reading, runs
-from shaberi_dagster.exchange.trees.files import scan
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees, named_trees, reconcile_lake
-from shaberi_dagster.exchange.trees.reading import read_models
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.lake.formats import FORMAT_NAME
 from shaberi_dagster.lake.store import Lake
@@ -187,27 +180,6 @@ def test_a_step_that_cannot_be_written_ends_the_import_and_those_before_stand(wo
     assert set(workspace.lake.read("legacy_files")["model"]) == {"org__model"}
     assert run(workspace, full).models_read == 1
     assert_same(contents(workspace.lake), contents(Lake(made / "warehouse")))
-
-
-@pytest.mark.usefixtures("one_model_a_step")
-def test_a_step_is_written_while_the_next_one_is_put_together(workspace, full, monkeypatch):
-    put_together, replaced, second = importing.TreeImport.place, Lake.replace, Event()
-    waited = []
-
-    def telling(self, parts):
-        if parts[0].models == ["second"]:
-            second.set()
-        return put_together(self, parts)
-
-    def waiting(lake, name, frame, keys):
-        if name == "runs" and not waited:
-            waited.append(second.wait(timeout=30))
-        replaced(lake, name, frame, keys)
-
-    monkeypatch.setattr(importing.TreeImport, "place", telling)
-    monkeypatch.setattr(Lake, "replace", waiting)
-    run(workspace, full)
-    assert waited == [True]
 
 
 @pytest.mark.usefixtures("imported")
@@ -514,45 +486,9 @@ def test_trees_that_cannot_be_told_apart_or_found_are_refused(tmp_path, monkeypa
 
 
 @pytest.mark.usefixtures("one_model_a_step")
-def test_several_steps_and_processes_make_the_same_lake(workspace, full, made, monkeypatch):
-    monkeypatch.setattr(reading, "_WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+def test_several_steps_make_the_same_lake(workspace, full, made):
     run(workspace, full)
     assert_same(contents(workspace.lake), contents(Lake(made / "warehouse")))
-
-
-def _read_for_ever(root, started):
-    models = {}
-    for file in scan(root, "tree"):
-        models.setdefault(file.model, []).append(file)
-    reading._PART_BYTES = 1
-    parts = read_models(models, [], processes=2)
-    next(parts)
-    started.put([child.pid for child in multiprocessing.active_children()])
-    signal.pause()
-
-
-@pytest.mark.long
-def test_helpers_end_with_a_process_that_is_killed(full):
-    context = multiprocessing.get_context("spawn")
-    started = context.Queue()
-    process = context.Process(target=_read_for_ever, args=(full.root, started))
-    process.start()
-    helpers = started.get(timeout=60)
-    process.kill()
-    process.join()
-    assert helpers
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline and any(_lives(pid) for pid in helpers):
-        time.sleep(0.05)
-    assert not any(_lives(pid) for pid in helpers)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_imported_runs_are_of_whoever_imports_them(full, tmp_path):
