@@ -134,12 +134,9 @@ class _Evaluation(_Part):
     results: dict[str, Any]
 
 
-class _EnsembleEntry(_Part):
+class _Result(_Part):
     question_id: Annotated[str, Field(min_length=1)]
     responses: list[Any]
-
-
-class _Result(_EnsembleEntry):
     prompt: Annotated[str | None, Field(min_length=1)] = None
     ground_truth: str | None = None
     category: str | None = None
@@ -211,7 +208,7 @@ class _Document:
         if not self._is_for(document, RunPart(header.model, tag, header.dataset, size or 1, temperature)):
             return []
         self._source.kind = "baseline" if size is None else "ensemble"
-        return self._each(header.entries, "/entries", self._baseline_entry if size is None else self._ensemble_entry)
+        return self._each(header.entries, "/entries", self._baseline_entry if size is None else self._result)
 
     def _in_list(self, document: list[Any], first: dict[str, Any]) -> Iterable[Entry]:
         """An older baseline cache: the results alone, which say the model and the dataset themselves."""
@@ -255,10 +252,6 @@ class _Document:
                 first[entry.name] = index
                 yield entry
 
-    def _ensemble_entry(self, place: _Place, value: Any, whole: Any) -> Entry | None:
-        part = self._take(_EnsembleEntry, place, value)
-        return None if part is None else self._entry(place, part, None, whole)
-
     def _baseline_entry(self, place: _Place, value: Any, whole: Any) -> Entry | None:
         part = self._take(_BaselineEntry, place, value)
         if part is None:
@@ -270,23 +263,21 @@ class _Document:
 
     def _result(self, place: _Place, value: Any, whole: Any) -> Entry | None:
         part = self._take(_Result, place, value)
-        return None if part is None else self._entry(place, part, part.evaluation, whole)
-
-    def _entry(self, place: _Place, part: _EnsembleEntry, evaluation: _Evaluation | None, whole: Any) -> Entry:
-        asked = part if isinstance(part, _Result) else _Result(questionId=part.question_id, responses=[])
+        if part is None:
+            return None
         return Entry(
             line=place.line or 0,
             part=self._part,
             name=part.question_id,
-            samples=self._samples(place, part.responses, evaluation),
-            question=asked.prompt,
-            reference=asked.ground_truth,
-            category=asked.category,
+            samples=self._samples(place, part.responses, part.evaluation),
+            question=part.prompt,
+            reference=part.ground_truth,
+            category=part.category,
             fields={name: value for name, value in (part.model_extra or {}).items() if value not in ({}, [], None)},
             value=whole,
             pointer=place.pointer,
             n_samples=len(part.responses),
-            n_verdicts=len(evaluation.results) if evaluation else 0,
+            n_verdicts=len(part.evaluation.results) if part.evaluation else 0,
         )
 
     def _samples(self, place: _Place, values: Sequence[Any], evaluation: _Evaluation | None) -> list[ImportedSample]:

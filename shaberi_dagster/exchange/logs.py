@@ -372,8 +372,8 @@ class _LogImport(Import):
                 kept = [sample for sample in entry.samples if sample.index not in unlike]
                 for index in unlike if kept else unlike[:1]:
                     reason = f"has another answer than the one that stands (sample {index})"
-                    what = {"what": "response" if kept else "entry", "pointer": entry.pointer}
-                    source.reject(Rejected.of(entry.line, reason, orjson.dumps(entry.value), **what))
+                    what, value = "response" if kept else "entry", orjson.dumps(entry.value)
+                    source.reject(Rejected.of(entry.line, reason, value, what=what, pointer=entry.pointer))
                 if unlike and not kept:
                     continue
                 n_samples = len(entry.samples) if entry.n_samples is None else entry.n_samples

@@ -1,5 +1,7 @@
 """Parts of sources that cannot become rows; light, since processes that only read need no more."""
 
+import base64
+import codecs
 import hashlib
 from dataclasses import dataclass
 from typing import Any, Literal, Self
@@ -33,10 +35,33 @@ class Rejected:
     pointer: str = ""
 
     @classmethod
-    def of(cls, line: int | None, reason: str, content: bytes, **place: Any) -> Self:
-        """Reject these bytes; `place` is `what` and `pointer`."""
-        raw = content[:MOST_RAW_BYTES].decode(errors="replace")
-        return cls(line, reason, raw, len(content), hashlib.sha256(content).hexdigest(), **place)
+    def of(
+        cls,
+        line: int | None,
+        reason: str,
+        content: bytes,
+        size: int | None = None,
+        sha256: str | None = None,
+        **place: Any,
+    ) -> Self:
+        """Reject these bytes.
+
+        Args:
+            line: See the class.
+            reason: Likewise.
+            content: All bytes, or as many as are kept.
+            size: Number of all bytes; None: `content` has all of them.
+            sha256: Of all bytes, likewise.
+            place: `what` and `pointer`.
+        """
+        size = len(content) if size is None else size
+        sha256 = sha256 or hashlib.sha256(content).hexdigest()
+        kept = content[:MOST_RAW_BYTES]
+        try:  # a cut may have split a character
+            raw = codecs.getincrementaldecoder("utf-8")().decode(kept, final=len(kept) == size)
+        except UnicodeDecodeError:
+            return cls(line, reason, base64.b64encode(kept).decode(), size, sha256, "base64", **place)
+        return cls(line, reason, raw, size, sha256, **place)
 
     @property
     def row(self) -> dict[str, Any]:

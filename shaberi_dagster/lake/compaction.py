@@ -4,7 +4,7 @@ Whoever replaces a run writes the rest of its files anew, so they are not larger
 together.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil
 from pathlib import Path
 from urllib.parse import unquote
@@ -19,6 +19,7 @@ from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.store import FILE_BYTES, Lake, retry_conflicts, says_disk_trouble
 from shaberi_dagster.lake.writer import NewFile, commit_files, new_part, new_parts, removed
+from shaberi_dagster.util.portions import portions
 
 _MEMORY = "1GB"  # for bringing rows into order; what is more goes to the disk
 _GROUP_BYTES, _GROUP_ROWS = 8 << 20, 16_384  # of a row group in memory: readers unpack much of it for one row
@@ -71,7 +72,8 @@ def put_together(lake: Lake, table: str) -> None:
     Raises:
         CommitFailedError: Somebody else has replaced rows of these files meanwhile. What was committed stays.
     """
-    for folders in _portions(_misfits(lake.delta(table))):
+    found = _misfits(lake.delta(table))
+    for folders in portions(found, lambda folder: int(found[folder]["size_bytes"].sum()), _COMMIT_BYTES):
         # Files are listed, read and removed at the same version: the commit fails if one of them is gone by then.
         with lake.writing(table) as delta:
             misfits = _misfits(delta)
@@ -95,19 +97,6 @@ def _misfits(delta: DeltaTable) -> dict[str, pl.DataFrame]:
         for (folder,), files in misfits.partition_by("folder", as_dict=True).items()
         if files.height > 1 or files["size_bytes"].sum() > FILE_BYTES
     }
-
-
-def _portions(misfits: Mapping[str, pl.DataFrame]) -> Iterator[list[str]]:
-    """Their folders, as many at a time as one commit is for."""
-    portion, size = list[str](), 0
-    for folder, files in misfits.items():
-        portion.append(folder)
-        size += int(files["size_bytes"].sum())
-        if size >= _COMMIT_BYTES:
-            yield portion
-            portion, size = [], 0
-    if portion:
-        yield portion
 
 
 def _replace(lake: Lake, delta: DeltaTable, table: LakeTable, groups: Sequence[pl.DataFrame]) -> None:

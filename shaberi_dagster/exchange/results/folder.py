@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import filecmp
 import os
 import tempfile
 import uuid
@@ -66,16 +67,11 @@ class Folder:
         place = self.path / path
         _make(place.parent)
         with _unfinished(place.parent) as file:
-            with contextlib.ExitStack() as opened:
-                before = opened.enter_context(place.open("rb")) if _is_plain(place) else None
-                same = before is not None
-                for piece in content:
-                    file.write(piece)
-                    same = same and before is not None and before.read(len(piece)) == piece
-                same = same and before is not None and not before.read(1)
+            file.writelines(content)
+            file.flush()
             self.sizes[path] = file.tell()
-            if not same:
-                file.flush()
+            # A link's content is somebody else's.
+            if not place.is_file() or place.is_symlink() or not filecmp.cmp(file.name, place, shallow=False):
                 os.fsync(file.fileno())
                 Path(file.name).replace(place)
                 self.changed.add(path)
@@ -164,11 +160,6 @@ def _make(folder: Path, root: Path | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise ShaberiError(f"{folder} is a file, or in one: move it away") from None
-
-
-def _is_plain(path: Path) -> bool:
-    """Return whether it is a file and no link to one, whose content is somebody else's."""
-    return path.is_file() and not path.is_symlink()
 
 
 @contextlib.contextmanager

@@ -575,13 +575,11 @@ def _question_set(records: Records, benchmark: str) -> Document:
 def _usage(records: Records) -> tuple[Document, Document]:
     """Tokens and cost of the run's calls in total, per stage, and per stage and benchmark."""
     calls = records.calls.with_columns(pl.col("stage").replace(STAGES))
-    # Of sums and not of calls, which are not to be in memory three times.
-    by, anywhere = ("stage", "benchmark"), pl.lit(None, dtype=pl.String)
-    of_benchmarks = calls.group_by(by, maintain_order=True).agg(**_USED)
-    of_stages = of_benchmarks.with_columns(benchmark=anywhere).group_by(by, maintain_order=True).agg(**_SUMMED)
-    of_all = of_stages.with_columns(stage=anywhere).group_by(by, maintain_order=True).agg(**_SUMMED)
-    rows = pl.concat([of_benchmarks, of_stages, of_all])
-    used = {(row["stage"], row["benchmark"]): row for row in rows.to_dicts()}
+    anywhere = pl.lit(None, dtype=pl.String)
+    of_stages = calls.with_columns(benchmark=anywhere)
+    levels = (calls, of_stages, of_stages.with_columns(stage=anywhere))
+    rows = [row for level in levels for row in level.group_by("stage", "benchmark").agg(**_USED).to_dicts()]
+    used = {(row["stage"], row["benchmark"]): row for row in rows}
     # An imported run can have calls of judges that were added to it.
     known = not records.is_imported or not calls.is_empty()
     stages = list(dict.fromkeys([*STAGES.values(), *sorted(stage for stage, _ in used if stage)]))
@@ -618,13 +616,6 @@ _USED = {
     "price_sources": pl.col("price_source").filter(_answered).drop_nulls().unique(),
 }
 """Sums over calls; all but their number over those that were answered."""
-_SUMMED = {
-    **{name: pl.col(name).sum() for name in _USED},
-    "first_day": pl.col("first_day").min(),
-    "last_day": pl.col("last_day").max(),
-    "price_sources": pl.col("price_sources").list.explode().drop_nulls().unique(),
-}
-"""The same over such sums."""
 _UNUSED: Document = dict.fromkeys(_USED, 0) | {"first_day": None, "last_day": None, "price_sources": []}
 
 

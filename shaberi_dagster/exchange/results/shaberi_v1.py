@@ -31,6 +31,7 @@ from shaberi_dagster.lake.statements import fetch, fetch_frame
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.util.identity import check_model_name, safe_name
+from shaberi_dagster.util.portions import portions
 from shaberi_dagster.util.progress import StageProgress
 
 RECORD_NAME = "export.json"
@@ -239,16 +240,7 @@ class _Source:
 
     def portions(self) -> Iterator[list[str]]:
         """File names of models with about `_ROWS_AT_ONCE` rows at a time."""
-        portion: list[str] = []
-        size = 0
-        for name in sorted(self.sizes):
-            portion.append(name)
-            size += self.sizes[name]
-            if size >= _ROWS_AT_ONCE:
-                yield portion
-                portion, size = [], 0
-        if portion:
-            yield portion
+        return portions(sorted(self.sizes), self.sizes.__getitem__, _ROWS_AT_ONCE)
 
     def files_of(self, names: Iterable[str], done: Export) -> list[_File]:
         """The files of some models."""

@@ -17,7 +17,8 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, cast
+from types import MappingProxyType
+from typing import BinaryIO, Literal, cast
 
 import polars as pl
 
@@ -64,12 +65,8 @@ DATASETS: Mapping[str, Dataset] = {
 }
 
 
-class KnownFile(NamedTuple):
-    """Size, time and hash of a file when its bytes were last read."""
-
-    size: int
-    modified_ns: int
-    sha256: str
+KnownFiles = Mapping[tuple[str, int, int], str]
+"""The hashes of files as their bytes were last read, by path, size and time."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ def opened(file: LegacyFile) -> BinaryIO:
 
 
 def scan(
-    root: Path, source: str, known: Mapping[str, KnownFile] | None = None, *, most_entries: int = 1_000_000
+    root: Path, source: str, known: KnownFiles = MappingProxyType({}), *, most_entries: int = 1_000_000
 ) -> Iterator[LegacyFile]:
     """List the files of a tree in the order of their paths, with the sha256 of those that are to be read.
 
@@ -145,7 +142,7 @@ def scan(
     Args:
         root: The tree's folder.
         source: The name it is known by.
-        known: Files that were read before, by their paths.
+        known: Files that were read before.
         most_entries: A tree with more files than that is none.
 
     Raises:
@@ -157,9 +154,7 @@ def scan(
     if len(files) > most_entries:
         raise ConfigurationError(f"legacy tree {root} has more than {most_entries:,} files: name the tree itself")
     with ThreadPoolExecutor() as threads:  # hashing does not hold the interpreter
-        yield from threads.map(
-            lambda file: file if file.reason else _with_hash(file, (known or {}).get(file.path)), files
-        )
+        yield from threads.map(lambda file: file if file.reason else _with_hash(file, known), files)
 
 
 def _walk(root: Path, source: str) -> Iterator[LegacyFile]:
@@ -243,11 +238,10 @@ def _model_of(name: str) -> str:
     return name.removesuffix(".gz").removesuffix(".json")
 
 
-def _with_hash(file: LegacyFile, known: KnownFile | None) -> LegacyFile:
-    if known and (file.size, file.modified_ns) == known[:2]:
-        return replace(file, sha256=known.sha256)
+def _with_hash(file: LegacyFile, known: KnownFiles) -> LegacyFile:
     try:
-        return replace(file, sha256=sha256_of_file(file.location))
+        sha256 = known.get((file.path, file.size or 0, file.modified_ns or 0)) or sha256_of_file(file.location)
+        return replace(file, sha256=sha256)
     except OSError as error:
         return replace(file, reason=f"cannot be read: {error.strerror or error}")
 
@@ -348,12 +342,11 @@ def find_files(trees: Mapping[str, Path], pattern: str, stored: pl.DataFrame) ->
     Raises:
         ConfigurationError: A folder does not exist or is far too large.
     """
-    known: dict[str, dict[str, KnownFile]] = {name: {} for name in trees}
-    columns = ["source", "path", "size", "modified_ns", "sha256"]
+    known: dict[str, dict[tuple[str, int, int], str]] = {name: {} for name in trees}
+    columns = ["source", "sha256", "path", "size", "modified_ns"]
     read = stored.filter(pl.col("status").is_in(READ), pl.col("modified_ns").is_not_null())
-    for source, path, *facts in read.select(columns).iter_rows():
-        if source in known:
-            known[source][path] = KnownFile(*facts)
+    for source, sha256, *state in read.filter(pl.col("source").is_in(list(trees))).select(columns).iter_rows():
+        known[source][tuple(state)] = sha256
     found = [file for name, root in trees.items() for file in scan(root, name, known[name])]
     found.sort(key=lambda file: _DATASET_ORDER.get(file.dataset or "", len(_DATASET_ORDER)))
     return [file for file in found if file.model is None or fnmatch.fnmatchcase(file.model, pattern)]

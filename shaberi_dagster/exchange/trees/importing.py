@@ -52,6 +52,7 @@ from shaberi_dagster.stages.imported import OF_TREE
 from shaberi_dagster.stages.metrics import with_scales
 from shaberi_dagster.stages.scores import derive
 from shaberi_dagster.util.identity import check_run_tag, run_id_of
+from shaberi_dagster.util.portions import portions
 
 DEFAULT_TAG = "legacy"
 _COMMIT_BYTES = 200_000_000  # that are in memory together
@@ -276,15 +277,11 @@ class TreeImport(Import):
         """Read the models that are new, in parts that are committed together: each commit costs every reader."""
         unread = [file for files in self._to_read.values() for file in files]
         sets = list(question_sets_in(unread, _stored_sets(self.lake)).sets.values())
-        step: list[ReadPart] = []
-        for part in read_models(self._to_read, sets):
-            step.append(part)
-            self.advance(len(part.models), part.read.quarantine.height)
-            if sum(waiting.size for waiting in step) >= _COMMIT_BYTES:
-                yield step
-                step = []
-        if step:
-            yield step
+        return portions(map(self._told_of, read_models(self._to_read, sets)), lambda part: part.size, _COMMIT_BYTES)
+
+    def _told_of(self, part: ReadPart) -> ReadPart:
+        self.advance(len(part.models), part.read.quarantine.height)
+        return part
 
     def _report(self, made: Sequence[pl.DataFrame]) -> ImportResult:
         """Tell what was read, and what the lake has under this tag of all that was there."""

@@ -4,7 +4,6 @@ Only `\n` ends a line: U+2028 and U+0085 stand raw inside strings. Every line of
 `Row`, `Rejected` or `Blank`.
 """
 
-import base64
 import hashlib
 import json
 import re
@@ -14,7 +13,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from shaberi_dagster.exchange.rejected import MOST_RAW_BYTES, Rejected
+from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.exchange.trees.files import Kind
 
 MOST_LINE_BYTES = 16 << 20
@@ -93,38 +92,19 @@ def read_rows(
         if isinstance(parsed, Row) and reason is None:
             yield parsed
         else:
-            kept, sha256 = content[:MOST_RAW_BYTES], hashlib.sha256(content).hexdigest()
-            yield _rejected(number, reason or "", kept, len(content), sha256)
+            yield Rejected.of(number, reason or "", content)
 
 
 def _overlong(stream: BinaryIO, number: int, start: bytes, most: int) -> Rejected:
     """Read on to the end of the line without holding it."""
-    kept, digest, size = start[:MOST_RAW_BYTES], hashlib.sha256(start), len(start)
+    digest, size = hashlib.sha256(start), len(start)
     while chunk := stream.readline(_CHUNK):
         content = chunk.removesuffix(b"\n")
         digest.update(content)
         size += len(content)
         if len(content) < len(chunk):
             break
-    return _rejected(number, f"is longer than {most:,} bytes", kept, size, digest.hexdigest())
-
-
-def _rejected(line: int, reason: str, kept: bytes, size: int, sha256: str) -> Rejected:
-    try:
-        # A cut may have split a character.
-        text = kept.decode() if size == len(kept) else _decoded_start(kept)
-    except UnicodeDecodeError:
-        return Rejected(line, reason, base64.b64encode(kept).decode(), size, sha256, "base64")
-    return Rejected(line, reason, text, size, sha256)
-
-
-def _decoded_start(kept: bytes) -> str:
-    try:
-        return kept.decode()
-    except UnicodeDecodeError as error:
-        if error.end < len(kept) or error.reason != "unexpected end of data":
-            raise
-        return kept[: error.start].decode()
+    return Rejected.of(number, f"is longer than {most:,} bytes", start, size, digest.hexdigest())
 
 
 def _parse(content: bytes, number: int, kind: Kind) -> Row | str:

@@ -23,6 +23,7 @@ from shaberi_dagster.exchange.trees.questions import QuestionIndex, other_fields
 from shaberi_dagster.judges.parse import parse_score
 from shaberi_dagster.lake.schemas import LEGACY_QUARANTINE
 from shaberi_dagster.util.identity import sha256_text
+from shaberi_dagster.util.portions import portions
 
 _TEXT, _INT = pl.String(), pl.Int64()
 
@@ -104,8 +105,8 @@ def read_models(models: Mapping[str, Sequence[LegacyFile]], sets: Sequence[Quest
         models: Their files, each content once.
         sets: The question sets known beforehand.
     """
-    for part in _parts(models):
-        yield _read(part, sets)
+    for part in portions(models.items(), lambda item: _size(item[1]), _PART_BYTES):
+        yield _read(dict(part), sets)
 
 
 def read_files(files: Sequence[LegacyFile], index: QuestionIndex) -> Lines:
@@ -121,19 +122,6 @@ def read_files(files: Sequence[LegacyFile], index: QuestionIndex) -> Lines:
     for file in files:
         reader.read(file)
     return reader.lines()
-
-
-def _parts(models: Mapping[str, Sequence[LegacyFile]]) -> Iterator[dict[str, Sequence[LegacyFile]]]:
-    part: dict[str, Sequence[LegacyFile]] = {}
-    size = 0
-    for model, files in models.items():
-        part[model] = files
-        size += _size(files)
-        if size >= _PART_BYTES:
-            yield part
-            part, size = {}, 0
-    if part:
-        yield part
 
 
 def _size(files: Sequence[LegacyFile]) -> int:

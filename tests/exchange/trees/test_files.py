@@ -5,7 +5,7 @@ from hashlib import sha256
 import pytest
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.trees.files import KnownFile, display_name, opened, scan
+from shaberi_dagster.exchange.trees.files import display_name, opened, scan
 from tests.exchange.trees.trees import FOLDERS
 
 pytestmark = pytest.mark.unit
@@ -131,7 +131,7 @@ def test_a_folder_that_cannot_be_listed_is_said(tmp_path, monkeypatch):
 def test_a_file_with_the_size_and_time_of_a_known_one_is_not_opened(tmp_path, monkeypatch):
     place = write(tmp_path, "model_answers/d/m.json", b"{}\n")
     first = only(tmp_path)
-    known = {first.path: KnownFile(first.size, first.modified_ns, first.sha256)}
+    known = {(first.path, first.size, first.modified_ns): first.sha256}
     with monkeypatch.context() as patch:
         patch.setattr("hashlib.file_digest", lambda *_: pytest.fail("opened"))
         assert list(scan(tmp_path, "s", known)) == [first]
