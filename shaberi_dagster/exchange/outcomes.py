@@ -16,7 +16,10 @@ from shaberi_dagster.reports.report import Block, Column, Document, Heading, Res
 
 _MOST_SHOWN = 20
 _MOST_NAMED = 3
-_REMEDY = ": import a baseline cache with them, and the ids become those of the texts"
+_REMEDY = (
+    ": nothing can grade their answers, and quick-eval takes questions of its own (the starter set, unless --questions "
+    "names another); import a baseline cache that has the texts"
+)
 _COUNTS = ("files", "lines", "blank", "imported", "repeated", "quarantined")
 _ENTRIES = ("entries", "entries_imported", "entries_repeated", "entries_quarantined")
 
@@ -154,8 +157,8 @@ def _of_logs(report: Mapping[str, Any], remedy: str = "") -> Iterator[str]:
     )
     if report["questions_without_text"]:
         yield (
-            f"{report['questions_without_text']:,} questions have ids made from those of the files, which do not "
-            f"have their texts ({report['questions_with_text']:,} have){remedy}"
+            f"{report['questions_without_text']:,} questions have no text in these files "
+            f"({report['questions_with_text']:,} have one){remedy}"
         )
     yield from (f"quarantined: {part['path']} {part['reason']}" for part in report["quarantine"][:_MOST_SHOWN])
     if report["quarantine"]:

@@ -3,8 +3,11 @@
 import json
 import os
 import re
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -21,6 +24,7 @@ with lazily(__name__):  # only damage needs them
     from pyarrow import parquet as pq
 
 CATALOG_NAME = "catalog.duckdb"
+_SUMS = "_sums"
 _MAGIC = b"PAR1"
 _REASON_LENGTH = 120
 _NOT_ALLOWED = "you may not read it"
@@ -121,7 +125,7 @@ def find_damage(folder: Path, tables: Sequence[str] | None = None, *, thorough: 
     Args:
         folder: The warehouse.
         tables: Only these tables.
-        thorough: Read each file to its end, and not only what tells where its rows are.
+        thorough: Read each file to its end, compare its checksum, and not only what tells where its rows are.
     """
     known = known_files(folder)
     for path in _table_folders(folder):
@@ -137,12 +141,45 @@ def find_damage(folder: Path, tables: Sequence[str] | None = None, *, thorough: 
         except Exception as error:  # noqa: BLE001 - a panic of Rust, too: whatever it is, the log cannot be read
             yield unreadable_log(path, error)
             continue
+        sums = _kept_sums(path) if thorough else {}
         for action in actions:
             file = unquote(action["path"])
-            if reason := _wrong(path / file, action, thorough=thorough):
+            if reason := _wrong(path / file, action, sums.get(file), thorough=thorough):
                 yield Damage(
                     path.name, f"{path.name}/{file}", reason, _held(action), _runs(action), reason != _NOT_ALLOWED
                 )
+
+
+def keep_sums(path: Path, version: int) -> None:
+    """Keep the checksums of files that were just written, for `find_damage`: delta-rs writes none into its files.
+
+    A file without one, since its writer was killed before this, is read to its end instead.
+
+    Args:
+        path: The table's folder.
+        version: The table's version before; what was added since is looked at.
+    """
+    entries = takewhile(Path.exists, (entry_path(path, number) for number in count(version + 1)))
+    actions = (action for entry in entries for action in read_actions(entry) or ())
+    names = [unquote(action["add"]["path"]) for action in actions if "add" in action]
+    file = path.parent / _SUMS / path.name
+    with suppress(OSError):  # what is committed is committed
+        file.parent.mkdir(exist_ok=True)
+        lines = "".join(f"{_sum_of(path / name)} {name}\n" for name in names)
+        with file.open("a", encoding="utf-8") as sums:
+            sums.write(lines)
+
+
+def _kept_sums(path: Path) -> dict[str, str]:
+    """Map the files of a table to their checksums, as far as they are kept."""
+    with suppress(FileNotFoundError):
+        lines = (path.parent / _SUMS / path.name).read_text(encoding="utf-8").splitlines()
+        return {name: written for written, _, name in (line.partition(" ") for line in lines)}
+    return {}
+
+
+def _sum_of(path: Path) -> str:
+    return f"{zlib.crc32(path.read_bytes()):08x}"
 
 
 def known_files(folder: Path) -> dict[str, tuple[int, list[str]]]:
@@ -206,13 +243,15 @@ def unreadable_log(path: Path, error: Exception) -> Damage:
     return Damage(path.name, f"{path.name}/{LOG}", reason)
 
 
-def _wrong(path: Path, action: dict[str, Any], *, thorough: bool) -> str:
+def _wrong(path: Path, action: dict[str, Any], written: str | None, *, thorough: bool) -> str:
     """Say what is wrong with an active file; "" when nothing is."""
     try:
         size = path.stat().st_size
         if size != action["size_bytes"]:
             return f"it has {size:,} of {action['size_bytes']:,} bytes"
-        n_rows = rows_of(path, thorough=thorough)
+        if written and written != _sum_of(path):
+            return "its bytes are not those that were written"
+        n_rows = rows_of(path, thorough=thorough and not written)
     except FileNotFoundError:
         return "it is missing"
     except PermissionError:

@@ -20,7 +20,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ra
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.journal.locks import alone
-from shaberi_dagster.lake.damage import DamagedLakeError, log_damage, unreadable_log
+from shaberi_dagster.lake.damage import DamagedLakeError, keep_sums, log_damage, unreadable_log
 from shaberi_dagster.lake.formats import FORMAT, check_format, write_format
 from shaberi_dagster.lake.log import entry_path, has_commits
 from shaberi_dagster.lake.mirror import Mirror, lost
@@ -251,6 +251,7 @@ class Lake:
         """The table to commit to, with all columns of today; what was written without one of them is null there."""
         self.make_ready()
         delta = self._committed_to(table)
+        version = delta.version()
         there = {column.name for column in delta.schema().fields}
         if new := [column for column in _delta_schema(TABLES[table]).fields if column.name not in there]:
             delta.alter.add_columns(new)
@@ -259,6 +260,7 @@ class Lake:
         yield delta
         if self._mirror:
             self._mirror.pull(TABLES[table].name)
+        keep_sums(self.path(table), version)
 
     def _committed_to(self, table: str) -> DeltaTable:
         """The table where commits go: here, or in the store."""

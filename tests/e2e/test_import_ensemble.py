@@ -68,7 +68,7 @@ def test_what_cannot_be_read_is_said_and_is_exit_code_3(tmp_path: Path) -> None:
     assert finished.code == 3
     assert "quarantined: good.json /entries/0/responses/1/content: Input should be a valid string" in finished.out
     assert "quarantined: cut.json is not JSON" in finished.out
-    assert "1 questions have ids made from those of the files" in finished.out
+    assert "1 questions have no text" in finished.out
 
 
 def test_a_path_that_is_none_is_one_line(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def _lake(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("lake format", fine=False, detail=str(error))
         return
     yield _format(settings)
-    found = list(find_damage(settings.warehouse))
+    found = list(find_damage(settings.warehouse, thorough=True))
     for table in sorted(versions.keys() | {damage.table for damage in found}):
         damages = [damage for damage in found if damage.table == table]
         detail = str(DamagedLakeError(damages)) if damages else f"version {versions[table]}"
