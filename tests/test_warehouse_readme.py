@@ -78,6 +78,6 @@ def test_the_page_names_every_table_and_what_lies_beside_them(checkout: Path) ->
     layout = next(text for language, text in _BLOCKS if language == "text")
 
     there = {path.name for path in (checkout / "warehouse").iterdir()}
-    beside = {"catalog.duckdb", "_format.json", "_journal", "_locks"}
+    beside = {"catalog.duckdb", "_format.json", "_journal", "_locks", "_sums"}
     assert beside | {"runs", "answers", "judgements", "scores", "metrics", "calls"} <= there <= beside | set(TABLES)
     assert [name for name in beside | set(TABLES) if name not in layout] == []

@@ -164,10 +164,10 @@ def keep_sums(path: Path, version: int) -> None:
     names = [unquote(action["add"]["path"]) for action in actions if "add" in action]
     file = path.parent / _SUMS / path.name
     with suppress(OSError):  # what is committed is committed
-        file.parent.mkdir(exist_ok=True)
-        lines = "".join(f"{_sum_of(path / name)} {name}\n" for name in names)
-        with file.open("a", encoding="utf-8") as sums:
-            sums.write(lines)
+        if lines := "".join(f"{_sum_of(path / name)} {name}\n" for name in names):
+            file.parent.mkdir(exist_ok=True)
+            with file.open("a", encoding="utf-8") as sums:
+                sums.write(lines)
 
 
 def _kept_sums(path: Path) -> dict[str, str]:

@@ -7,8 +7,8 @@ with named as (
         run_id, model, source,
         list_filter(
             [
-                run_tag, base_tag, if(run_number is null, null, base_tag || '-run*'),
-                if(source is null, null, import_tag)
+                run_tag, base_tag, case when run_number is not null then base_tag || '-run*' end,
+                case when source is not null then import_tag end
             ],
             lambda tag: tag is not null
         ) as own_tags

@@ -9,6 +9,6 @@ with scales as (
 select
     scores.* exclude (baseline_score, deltas, score),
     status = 'excluded' and starts_with(judge, 'rule:') as undecided,
-    if(undecided, 0.0, score * reported_multiplier) as score
+    case when undecided then 0.0 else score * reported_multiplier end as score
 from lake.scores
 join scales using (benchmark);

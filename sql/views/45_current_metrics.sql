@@ -4,7 +4,10 @@
 create view current_metrics as
 select
     metrics.* exclude (question_ids, question_scores, undecided)
-        replace (if(n_undecided is null, score, score_upper) as score_upper, coalesce(n_undecided, 0) as n_undecided),
+        replace (
+            case when n_undecided is null then score else score_upper end as score_upper,
+            coalesce(n_undecided, 0) as n_undecided
+        ),
     judge_prompt_of(judge, judge_prompt_hash, source) as judge_prompt
 from lake.metrics
 left join (select run_id, source, superseded_by from lake.runs) using (run_id)

@@ -23,9 +23,10 @@ in_force as (
     where score_source = 'rule' and status = 'ok' and not superseded and run_id in (select run_id from drawn)
 )
 select
-    drawn.*, 1 / inclusion_probability as weight, person_verdict, if(score = 1, 'right', 'wrong') as rule_verdict,
+    drawn.*, 1 / inclusion_probability as weight, person_verdict,
+    case when score = 1 then 'right' else 'wrong' end as rule_verdict,
     coalesce(person_verdict, model_verdict) = 'right' as is_right,
-    case when (score = 1) <> is_right then if(is_right, 'false wrong', 'false right') end as error,
+    case when score <> 1 and is_right then 'false wrong' when score = 1 and not is_right then 'false right' end as error,
     error is not null and person_verdict is null as is_unsettled
 from drawn
 join in_force

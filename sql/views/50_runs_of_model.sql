@@ -17,4 +17,4 @@ with by_run as (
 select by_run.* exclude (run_id), runs.status, runs.created_at, run_id
 from by_run
 left join lake.runs using (run_id)
-order by model, judge, pipeline, strategy, base_tag, run_number;
+order by by_run.model, judge, pipeline, strategy, by_run.base_tag, by_run.run_number;

@@ -108,7 +108,7 @@ select
     n_correct,
     n_correct / nullif(n_scored + n_undecided, 0) as accuracy,
     n_correct / nullif(n_scored, 0) as accuracy_scored,
-    if(n_correct is null, mean_score, accuracy) as score,
+    case when n_correct is null then mean_score else accuracy end as score,
     coalesce(accuracy_scored, score) as score_upper,
     coalesce(n_against_samples, 0) as n_against_samples, difference,
     coalesce(n_against_single, 0) as n_against_single, delta,
