@@ -1,5 +1,6 @@
 """The pages for readers: their commands, their links, and what must not be in them."""
 
+import ast
 import re
 import shlex
 import subprocess
@@ -21,6 +22,9 @@ _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 _MACHINE_PATH = re.compile(
     r"(?<![\w.~/])/(?:home|root|Users|tmp|work|mnt|opt|srv)/|\.\./shared|\b[A-Z]:\\|\b(?:192\.168|10\.\d+)\.\d+\.\d+"
 )
+
+_NOT_OURS = {"BackfillPolicy", "RunStorage", "ErrorCount"}
+"""Names like those of our classes: of Dagster, and a column of the old suite."""
 
 
 def fences(page: Path) -> list[tuple[str, str]]:
@@ -72,6 +76,45 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         if not (inside and target.exists()) or (anchor and anchor not in _anchors(target)):
             broken.append(link)
     assert broken == []
+
+
+def _members() -> dict[str, set[str]]:
+    """The names in each class of the package, those of its bases included."""
+    nodes = (
+        node for path in (ROOT / "shaberi_dagster").rglob("*.py") for node in ast.walk(ast.parse(path.read_bytes()))
+    )
+    classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+    named = re.compile(r"\w+")
+
+    def names(name: str) -> set[str]:
+        own = classes[name]
+        bases = {word for base in own.bases for word in named.findall(ast.unparse(base))} & classes.keys() - {name}
+        return set(named.findall(ast.unparse(own))).union(*map(names, bases))
+
+    return {name: names(name) for name in classes}
+
+
+def test_pages_name_classes_members_and_files_that_are_there() -> None:
+    """Spans such as `Class.member`, `ClassName` and `folder/module.py`; plugins are the reader's own."""
+    members, files = _members(), [path.as_posix() for path in ROOT.rglob("*.py") if ".venv" not in path.parts]
+    unknown = []
+    for page in (
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")),
+    ):
+        text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+        newest = "\n## ".join(text.split("\n## ")[:2]) if page.name == "CHANGELOG.md" else text
+        for span in re.findall(r"`([^`\n]+)`", newest):
+            if found := re.fullmatch(r"((?:[A-Z][a-z]+)+)\.(\w+)(?:\(.*\))?|((?:[A-Z][a-z]+){2,})", span):
+                name, member = found[1] or found[3], found[2] or ""
+                is_there = name in _NOT_OURS or (name in members and member in {"", *members[name]})
+            elif re.fullmatch(r"(?:[a-z_]+/)*[a-z_0-9]+\.py", span) and page.name not in {"extending.md", "adopt.md"}:
+                is_there = any(file.endswith(f"/{span}") for file in files)
+            else:
+                continue
+            if not is_there:
+                unknown.append((page.name, span))
+    assert unknown == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
