@@ -22,7 +22,7 @@ from typing import Any
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError, SqlError
-from shaberi_dagster.lake.connections import attached, connected
+from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.damage import CATALOG_NAME, DamagedLakeError, damage_behind, log_damage
 from shaberi_dagster.lake.files import kept
 from shaberi_dagster.lake.formats import check_format
@@ -261,7 +261,9 @@ def _make_blank_catalog(definitions: str) -> bytes:
 @contextmanager
 def _writing(file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that writes a catalog at once: else each of hundreds of statements is synced to the disk."""
-    with attached(str(file), "v1.4.0") as connection:
+    with connected() as connection:
+        connection.execute("attach $1 as catalog (storage_version 'v1.4.0')", [str(file)])
+        connection.execute("use catalog")
         connection.begin()
         yield connection
         connection.commit()
@@ -276,7 +278,7 @@ def connect(lake: "store.Lake", *tables: str) -> Iterator[duckdb.DuckDBPyConnect
         lake: What to read, as it is now.
         tables: Only these tables of schema `lake`; none named means all of them and the public views, by the catalog.
     """
-    with attached() if tables else connected() as connection:
+    with connected() as connection:
         if tables:
             define_tables(connection, lake, tables)
         elif not _attach_current(connection, lake.folder):

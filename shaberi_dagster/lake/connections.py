@@ -1,11 +1,9 @@
 """Connections to DuckDB whose statements can be stopped: by Ctrl-C, which it may not notice, or by a limit."""
 
-import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import count
 from threading import Event, Timer
 from typing import Any
 from weakref import ReferenceType, ref
@@ -14,7 +12,6 @@ import duckdb
 
 from shaberi_dagster.errors import SqlError, StatementStoppedError
 from shaberi_dagster.util.lazy import lazily
-from shaberi_dagster.util.memory import give_back
 
 with lazily(__name__):  # only frames need them
     import polars as pl
@@ -22,43 +19,14 @@ with lazily(__name__):  # only frames need them
 
 # Not a WeakSet, whose callback would take an interrupt that comes while a connection is freed, and lose it.
 _connections: list[ReferenceType[duckdb.DuckDBPyConnection]] = []
-# What keeps the instance of `attached`, from the first time that it is needed.
-_keeping: list[duckdb.DuckDBPyConnection] = []
-# A fork would lack the instance's threads, and wait for them in the end.
-os.register_at_fork(before=_keeping.clear)
-_numbers = count()
 
 
-def connected(database: str = ":memory:", config: dict[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection that `interrupt_statements` knows, to a new instance, which takes 15 ms whatever its settings."""
-    connection = duckdb.connect(database, config=config or {})
+def connected(config: dict[str, Any] | None = None) -> duckdb.DuckDBPyConnection:
+    """A connection that `interrupt_statements` knows, to a new instance in memory, which takes 15 ms."""
+    connection = duckdb.connect(config=config or {})
     connection.execute("set enable_progress_bar = false")  # it writes on stdout, where results go
     _connections[:] = [*(known for known in _connections if known() is not None), ref(connection)]
     return connection
-
-
-@contextmanager
-def attached(database: str = ":memory:", storage_version: str = "latest") -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection to a database of its own in the one instance that the process has for all of them: takes 0.5 ms.
-
-    What is defined and set there, nobody else sees, apart from settings of the instance: they must stay as they are.
-
-    Args:
-        database: A file that this process has not attached elsewhere.
-        storage_version: The first version of DuckDB that can open the file.
-    """
-    instance, name = f":memory:{os.getpid()}", f"attached_{next(_numbers)}"
-    if not _keeping:
-        _keeping.append(duckdb.connect(instance))
-    try:
-        with connected(instance) as connection:
-            connection.execute(f"attach $1 as {name} (storage_version '{storage_version}')", [database])
-            connection.execute(f"use {name}")
-            yield connection
-    finally:
-        with duckdb.connect(instance) as other:  # nobody interrupts it, and it has no transaction
-            other.execute(f"detach database if exists {name}")
-        give_back()  # as an instance does that ends
 
 
 def interrupt_statements() -> None:

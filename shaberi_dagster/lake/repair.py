@@ -24,7 +24,7 @@ from deltalake.transaction import AddAction
 
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.journal.locks import alone
-from shaberi_dagster.lake.connections import attached
+from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.damage import (
     CATALOG_NAME,
     Damage,
@@ -176,7 +176,7 @@ def _earlier_rows(folder: Path, table: LakeTable, name: str, values: dict[str, s
     replaced = str(information.get("operationParameters", {}).get("predicate") or "true") if is_rewrite else "false"
     if table.name == "runs":
         replaced = "false"  # an older state of a run is better than none: its next stage renews it
-    with attached() as connection:
+    with connected() as connection:
         connection.execute("set TimeZone = 'UTC'")
         connection.register("no_rows", table.schema.to_frame())
         found = f"select * from ({_stored(before)}) where ({replaced}) is not true"

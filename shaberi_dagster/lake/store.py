@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, partial, wraps
 from pathlib import Path
@@ -48,7 +47,6 @@ retry_conflicts = retry(
 # Whoever opens a table or commits to it goes through its log from the last checkpoint on: 0.6 ms a version, each time.
 _CONFIGURATION = {"delta.checkpointInterval": "10"}
 _BLOCK_ROWS = 16
-_MOST_FRAMES, _FRAME_BYTES = 16, 1 << 17  # of a table, that are kept because they may be asked for again
 _FEW_FILES = 32  # of more, delta-rs is asked which of them have the rows; that takes 4 ms
 _DISK_TROUBLE = re.compile(r"([A-Z][\w/ -]+) \(os error \d+\)")  # in what delta-rs says
 
@@ -100,15 +98,6 @@ class _LocalTable(DeltaTable):
         return [unquote(folder) + uri.removeprefix(folder) for uri in super().file_uris(*args, **options)]
 
 
-@dataclass(frozen=True)
-class _Frames:
-    """Small results of `Lake.read` of one version of a table: a run asks for some of them a dozen times."""
-
-    delta: DeltaTable
-    version: int
-    by_question: dict[str, pl.DataFrame] = field(default_factory=dict)
-
-
 class Lake:
     """The Delta tables in one folder, which may be the mirror of a store: then commits go there.
 
@@ -138,7 +127,6 @@ class Lake:
         self._opened: dict[str, DeltaTable] = {}
         self._in_store: dict[str, DeltaTable] = {}
         self._complete: set[str] = set()  # tables of whose files none lacks a column, and so no later one will
-        self._frames: dict[str, _Frames] = {}
 
     def path(self, table: str) -> Path:
         """The folder of a table."""
@@ -323,24 +311,7 @@ class Lake:
         Returns:
             A frame with the table's schema; empty when the table does not exist yet.
         """
-        asked = {column: value if isinstance(value, str) else list(value) for column, value in (keys or {}).items()}
-        frames = self._known_frames(table)
-        question = repr((asked, columns))
-        if question in frames:
-            return frames[question].clone()
-        frame = self.scan(table, asked, columns).collect()
-        if len(frames) < _MOST_FRAMES and frame.estimated_size() <= _FRAME_BYTES:
-            frames[question] = frame.clone()
-        return frame
-
-    def _known_frames(self, table: str) -> dict[str, pl.DataFrame]:
-        """Frames that were read of the current version of the table, by what was asked for."""
-        if not self.exists(table):
-            return {}
-        delta, known = self.delta(table), self._frames.get(table)
-        if known is None or known.delta is not delta or known.version != delta.version():
-            known = self._frames[table] = _Frames(delta, delta.version())
-        return known.by_question
+        return self.scan(table, keys, columns).collect()
 
     def scan(self, table: str, keys: Keys | None = None, columns: Sequence[str] | None = None) -> pl.LazyFrame:
         """Return the rows of a table as a frame that is not read yet; the arguments are those of `read`."""

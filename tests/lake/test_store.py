@@ -427,26 +427,3 @@ def test_a_lake_as_of_a_time_shows_what_was_committed_until_then(lake: Lake) -> 
     assert Lake(lake.folder, datetime.now(UTC)).read("answers").height == 5
     earlier = Lake(lake.folder, between)
     assert earlier.read("answers").height == earlier.read("answers").height == 3
-
-
-def test_the_same_question_of_the_same_version_reads_the_disk_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake.append("answers", _answers("a"))
-    scanned = []
-    scan = Lake.scan
-    monkeypatch.setattr(Lake, "scan", lambda self, *args: scanned.append(args) or scan(self, *args))  # type: ignore[func-returns-value]
-    first = lake.read("answers", {"run_id": iter(["a"])}, ["question_id"])
-    first[0, "question_id"] = "changed"
-    again = lake.read("answers", {"run_id": ["a"]}, ["question_id"])
-    assert len(scanned) == 1
-    assert "changed" not in again["question_id"]
-    assert lake.read("answers", {"run_id": ["a"]}).width > 1
-    assert lake.read("answers", {"run_id": ["b"]}, ["question_id"]).is_empty()
-
-    Lake(lake.folder).append("answers", _answers("a", 5, "tengu"))
-    assert lake.read("answers", {"run_id": ["a"]}, ["question_id"]).height == 8
-
-    lake.append("answers", _answers("long", 4, text="長" * (1 << 20)))
-    scanned.clear()
-    for _ in range(2):
-        assert lake.read("answers", {"run_id": "long"}).height == 4
-    assert len(scanned) == 2
