@@ -8,7 +8,7 @@ else is set aside.
 import hashlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -258,7 +258,8 @@ class Importer(ABC):
             if place.is_file():
                 found.setdefault(place, place.parent)
             elif place.is_dir():
-                for file in self._below(place):
+                below = (file for file in sorted(place.rglob(f"*{self.suffix}")) if not file.is_symlink())
+                for file in filter(Path.is_file, below):
                     found.setdefault(file, place)
                     if len(found) > MOST_FILES:
                         files = f"{MOST_FILES:,} {self.suffix.removeprefix('.').upper()} files"
@@ -266,14 +267,6 @@ class Importer(ABC):
             else:
                 raise ConfigurationError(f"{self.title} {path} is neither a file nor a folder")
         return [ImportSource.at(root, place) for place, root in found.items()]
-
-    def _below(self, folder: Path) -> Iterator[Path]:
-        for parent, folders, names in os.walk(folder):
-            folders.sort()
-            for name in sorted(names):
-                path = Path(parent) / name
-                if name.endswith(self.suffix) and path.is_file() and not path.is_symlink():
-                    yield path
 
     def read(self, source: ImportSource) -> None:
         """Read everything that can be read of a file, and what cannot; never raises for what is in it."""

@@ -161,21 +161,19 @@ class _Benchmark:
             own = tuple(question for question in known.questions if question.question_id in self.questions)
             sha256 = content_sha256(own)
             self.asked = replace(known, name=set_name_of(name, len(own), sha256), sha256=sha256, questions=own)
-            for question in self.questions.values():
-                for row in (*question.answers, *question.judgements):
-                    row.update(question_id=question.name, question_set=self.asked.name)
-            return
-        questions = sorted(self.questions.values(), key=lambda question: question.order)
-        asked = []
-        for position, question in enumerate(questions, start=1):
-            unknown_id = unknown_question_id(title, name, question.name)
-            text = question.text or Question(unknown_id, position, question.name, None, "", None, None)
-            asked.append(replace(text, position=position, upstream_id=question.name))
-        sha256 = content_sha256(asked)
-        self.asked = QuestionSet(name, set_name_of(name, len(asked), sha256), sha256, tuple(asked), title)
-        for question, text in zip(questions, asked, strict=True):
+            ids = {question: question for question in self.questions}
+        else:
+            asked = []
+            for position, question in enumerate(sorted(self.questions.values(), key=lambda one: one.order), start=1):
+                unknown_id = unknown_question_id(title, name, question.name)
+                text = question.text or Question(unknown_id, position, question.name, None, "", None, None)
+                asked.append(replace(text, position=position, upstream_id=question.name))
+            sha256 = content_sha256(asked)
+            self.asked = QuestionSet(name, set_name_of(name, len(asked), sha256), sha256, tuple(asked), title)
+            ids = {str(text.upstream_id): text.question_id for text in asked}
+        for question in self.questions.values():
             for row in (*question.answers, *question.judgements):
-                row.update(question_id=text.question_id, question_set=self.asked.name)
+                row.update(question_id=ids[question.name], question_set=self.asked.name)
 
     def spec(self, before: BenchmarkSpec | None, temperature: float | None) -> BenchmarkSpec:
         """Tell what is known of it, with what was added to it here.

@@ -40,24 +40,16 @@ class Folder:
         self.sizes: dict[str, int] = {}
         self.changed: set[str] = set()
 
-    def names(self) -> list[str]:
-        """List what is directly in it, but for what a killed writer left."""
-        return [entry.name for entry in self.path.iterdir() if entry.suffix != _UNFINISHED]
-
-    def read(self, path: str) -> bytes | None:
-        """The content of a file, None when there is no such file.
-
-        Args:
-            path: Its folders and name, joined by `/`; so in all methods.
-        """
-        file = self.path / path
-        return file.read_bytes() if file.is_file() else None
+    @property
+    def is_begun(self) -> bool:
+        """Return whether there is anything in it but what a killed writer left."""
+        return any(entry.suffix != _UNFINISHED for entry in self.path.iterdir())
 
     def write(self, path: str, content: Iterable[bytes]) -> None:
         """Put a file in its place at once, unless it has this content.
 
         Args:
-            path: Where.
+            path: Its folders and name, joined by `/`.
             content: Its bytes, piece by piece: they need not all be in memory.
 
         Raises:

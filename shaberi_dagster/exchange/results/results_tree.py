@@ -351,13 +351,12 @@ def _running(manifest: Document) -> bytes:
 
 def _claim(own: Folder, run_id: str, manifest: Document) -> None:
     """Make a new folder that of the run, by its manifest; refuse one that is something else."""
-    there = own.read(MANIFEST)
-    if there is None and not own.names():
+    if not own.is_begun:
         own.write(MANIFEST, [_running(manifest)])
         return
     try:
-        owner = orjson.loads(there or b"")["run_id"]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
+        owner = orjson.loads((own.path / MANIFEST).read_bytes())["run_id"]
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         owner = None
     if owner != run_id:
         what = "is no results folder" if owner is None else f"has the results of run {owner}"
