@@ -21,8 +21,7 @@ from shaberi_dagster.reports.scores import ScoreRow, grouped, interval_columns
 from shaberi_dagster.reports.single_scores import SingleScores
 from shaberi_dagster.reports.standings import read_standings, with_ties
 from shaberi_dagster.reports.uncertainty import (
-    judge_remarks,
-    read_judge_means,
+    leniency_remarks,
     read_ties,
     read_unfinished,
     version_remarks,
@@ -189,13 +188,11 @@ def _with_judges(catalog: duckdb.DuckDBPyConnection, report: ScoreReport) -> Sco
     if len(judges) == 1:
         return report
     rows, connected = (report.rows, {}) if report.is_large else with_leniency(catalog, report.rows)
-    means = read_judge_means(catalog, rows)
     return replace(
         report,
         rows=rows,
-        judge_means=means,
         judge_pairs=[] if report.is_large else fetch(catalog, "judge_pairs", judges=judges),
-        remarks=[*report.remarks, *judge_remarks(rows, means, connected)],
+        remarks=[*report.remarks, *leniency_remarks(connected)],
     )
 
 

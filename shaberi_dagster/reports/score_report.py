@@ -40,10 +40,7 @@ class ScoreReport:
             `run_statistics.sql`. margin_of_error is half the width of the 95 % interval of the mean between runs, which
             says how stable it is; the interval over questions is of all runs' samples; n_shared of the n_replies are
             the reply to another one's call, which no spread between runs comes from. Empty when none were asked for.
-        judge_means: Means over the judges that all compared runs share, when there are several: rows of
-            `judge_means.sql`, score None when the runs share none. adjusted_score is over all judges whose leniency is
-            known, asked says for which question sets the runs compare.
-        judge_pairs: Agreement of these judges: rows of `judge_pairs.sql`.
+        judge_pairs: Agreement of the judges, when there are several: rows of `judge_pairs.sql`.
         unfinished: Benchmarks of runs that are not complete, with state (`partial`, `running`, or `error: ` and why)
             and, of the part that failed, who (`answers` or `judge NAME`; empty when nothing is there), n_planned,
             n_failed and classes: the count of each class of failure.
@@ -62,7 +59,6 @@ class ScoreReport:
     rows: Sequence[ScoreRow]
     tokens: Sequence[Row] = ()
     statistics: Sequence[Row] = ()
-    judge_means: Sequence[Row] = ()
     judge_pairs: Sequence[Row] = ()
     unfinished: Sequence[Row] = ()
     replies: Sequence[Row] = ()

@@ -39,7 +39,6 @@ def score_data(report: ScoreReport) -> Mapping[str, Any]:
         "rows": [_row(row) for row in report.rows],
         "means": [_mean(mean) for mean in report.means],
         "statistics": report.statistics,
-        "judge_means": report.judge_means,
         "judge_pairs": report.judge_pairs,
         "unfinished": report.unfinished,
         "tokens": report.tokens,
@@ -55,9 +54,8 @@ def score_data(report: ScoreReport) -> Mapping[str, Any]:
 def score_records(report: ScoreReport) -> Iterator[Mapping[str, Any]]:
     """Lines of which `row` says what they are.
 
-    `score`; `mean` over benchmarks; `statistic` over runs (then `run_tag` is the base tag); `judge_mean` over
-    judges (`judge` names them); `judge_pair`; `unfinished`; `remark`; `tokens`; `replies`;
-    `strategy` with its difference from the mean of its samples.
+    `score`; `mean` over benchmarks; `statistic` over runs (then `run_tag` is the base tag); `judge_pair`;
+    `unfinished`; `remark`; `tokens`; `replies`; `strategy` with its difference from the mean of its samples.
     """
     chosen = {"pipeline": report.pipeline, "null_policy": report.policy}
     for row in report.rows:
@@ -75,9 +73,6 @@ def score_records(report: ScoreReport) -> Iterator[Mapping[str, Any]]:
         renamed = {"run_tag": statistic["base_tag"], "score": statistic["mean"], "sd_runs": statistic["sd"]}
         values = {"values": " ".join(map(repr, statistic["values"]))}
         yield {"row": "statistic"} | chosen | dict(statistic) | renamed | values
-    for mean in report.judge_means:
-        named = {"judge": ", ".join(mean["judges"]), "question_set": ", ".join(mean["question_sets"])}
-        yield {"row": "judge_mean"} | dict(mean) | chosen | named
     for pair in report.judge_pairs:
         named = {"judge": pair["judge_a"], "other_judge": pair["judge_b"]}
         yield {"row": "judge_pair", **named, "n_scored": pair["n"]} | dict(pair)

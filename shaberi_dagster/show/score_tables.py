@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ from shaberi_dagster.reports.report import (
     Column,
     Heading,
     Row,
-    Sentences,
     Table,
     known,
     number,
@@ -190,56 +188,11 @@ def margin(row: Row) -> str:
     return f"±{decimals(row['margin_of_error'])}" if shown else NOTHING
 
 
-def judge_blocks(report: ScoreReport, top: int = 0) -> Iterator[Block]:
-    """Show means over judges, and the agreement of judges.
-
-    Args:
-        report: The scores.
-        top: Lines of a table; 0: all.
-    """
-    order = benchmark_order()
-    place = {row.question_set: order(row.benchmark) for row in report.rows}
-    groups = grouped(report.judge_means, lambda mean: mean["asked"])
-    for asked, means in groups:
-        by_benchmark = [mean for mean in means if mean["benchmark"] != OVERALL]
-        sets = sorted({mean["question_sets"][0] for mean in by_benchmark}, key=lambda name: (place[name], name))
-        scores = {(mean["model"], mean["run_tag"], mean["question_sets"][0]): mean for mean in by_benchmark}
-        yield Heading(_judges_title(by_benchmark), f"asked {'; '.join(asked)}" if len(groups) > 1 else "")
-        columns = [
-            text("model", folds=True),
-            text("run tag"),
-            *(number(name, partial(_judge_mean, scores, name), spare=True) for name in sets),
-            number("mean", lambda mean: both_ends(mean["score"], mean.get("score_upper"))),
-            number("of", lambda mean: str(len(mean["question_sets"]))),
-            number(_LENIENCY, "adjusted_score", form=_DECIMALS, spare=True),
-            number("scored", lambda mean: f"{mean['n_scored']}/{mean['n_planned']}"),
-            number("failed", "n_failed", form="{}", spare=True),
-            number("excluded", "n_excluded", form="{}", spare=True),
-        ]
-        lines = [mean for mean in means if mean["benchmark"] == OVERALL]
-        yield table_of(lines[: top or None], columns)
-        if top and len(lines) > top:
-            yield Sentences([f"{len(lines) - top} more (--top 0)"], "note")
+def judge_blocks(report: ScoreReport) -> Iterator[Block]:
+    """Show the agreement of judges."""
     if report.judge_pairs:
         yield Heading(_PAIRS_TITLE)
         yield _PAIRS.of(report.judge_pairs)
-
-
-def _judge_mean(scores: Mapping[tuple[str, str, str], Row], question_set: str, mean: Row) -> str:
-    of_set = scores.get((mean["model"], mean["run_tag"], question_set))
-    return both_ends(of_set["score"], of_set.get("score_upper")) if of_set else NOTHING
-
-
-def _judges_title(means: Sequence[Row]) -> str:
-    """Name the judges that the means are over."""
-    by_set = dict.fromkeys(
-        (mean["question_sets"][0], ", ".join(mean["judges"])) for mean in means if mean["score"] is not None
-    )
-    judges = {names for _, names in by_set}
-    if not judges:
-        return "Mean over judges: no judge is shared by all compared runs"
-    named = judges.pop() if len(judges) == 1 else "; ".join(f"{name} {names}" for name, names in by_set)
-    return f"Mean over the judges that all compared runs share: {named}"
 
 
 _PAIRS = Table(

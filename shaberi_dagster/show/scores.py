@@ -53,8 +53,8 @@ class ScoreDocument(Document):
                 yield from self._of_one()
             elif report.strategies:
                 yield Sentences(["What strategies add to the samples of their runs: --by run, or one --tag."], "note")
-        if view.by == "judge" or (view.by == "run" and report.judge_means):
-            yield from judge_blocks(report, view.top or 0)
+        if view.by in {"judge", "run"}:
+            yield from judge_blocks(report)
         yield from self._notes()
         if report.tokens:
             line = Sentences([cost_line(report.tokens)], "note")

@@ -449,7 +449,7 @@ def test_json_is_one_document_with_the_rows_as_they_are():
     )
     assert list(document) == [
         *("policy", "pipeline", "rows", "means", "statistics"),
-        *("judge_means", "judge_pairs", "unfinished", "tokens", "remarks", "over", "replies"),
+        *("judge_pairs", "unfinished", "tokens", "remarks", "over", "replies"),
         *("rankings", "not_ranked", "strategies"),
     ]
     fields = row(model=HOSTILE).columns()
@@ -564,41 +564,14 @@ def test_runs_that_are_tied_with_the_best_are_marked():
     assert "Holm" in table(rows, ties=ties)
 
 
-def judge_mean(model="m", score=7.0, benchmark="overall", **fields):
-    sets = ["elyza@100"] if benchmark != "overall" else ["elyza@100", "tengu@120"]
-    numbers = {"n_planned": 440, "n_scored": 428, "n_failed": 12, "n_excluded": 0}
-    names = {"model": model, "run_tag": "t", "benchmark": benchmark, "question_sets": sets, "judges": ["j", "k"]}
-    return {**names, "score": score, "adjusted_score": 7.25, "asked": (), **numbers, **fields}
-
-
-def test_means_over_judges_show_who_judged_what_failed_and_the_adjusted_mean():
-    judged = [judge_mean(), judge_mean(benchmark="elyza", score=6.5), judge_mean("n", None, judges=[])]
+def test_the_agreement_of_judges_is_a_table():
     pair = {"judge_a": "j", "judge_b": HOSTILE, "n": 1234, "pearson": 0.9, "spearman": None}
     pair |= {"exact_share": 0.5, "mean_difference": -1.0}
-    text = table(run(7), width=200, judge_means=judged, judge_pairs=[pair])
-    lines = [line.split() for line in text.splitlines()]
-    assert "Mean over the judges that all compared runs share: j, k" in text
-    assert ["m", "t", "6.50", "7.00", "2", "7.25", "428/440", "12", "0"] in lines
-    assert ["n", "t", "-", "-", "2", "7.25", "428/440", "12", "0"] in lines
+    lines = [line.split() for line in table(run(7), width=200, judge_pairs=[pair]).splitlines()]
     (cells,) = [line for line in lines if line[:1] == ["j"]]
     assert cells[-5:] == ["1,234", "0.90", "-", "50%", "-1.00"]
-    rows = list(csv.DictReader(io.StringIO(as_csv(report([], judge_means=judged, judge_pairs=[pair])))))
-    assert [(one["row"], one["judge"], one["score"]) for one in rows] == [
-        ("judge_mean", "j, k", "7.0"),
-        ("judge_mean", "j, k", "6.5"),
-        ("judge_mean", "", ""),
-        ("judge_pair", "j", ""),
-    ]
-    assert "| m " in as_markdown(report(run(7), judge_means=judged, judge_pairs=[pair]))
-
-
-def test_judges_that_share_only_some_question_sets_are_named_with_them():
-    judged = [
-        judge_mean(),
-        judge_mean(benchmark="elyza", judges=["j"]),
-        judge_mean(benchmark="tengu", question_sets=["tengu@120"]),
-    ]
-    assert "share: elyza@100 j; tengu@120 j, k" in table(run(7), judge_means=judged, width=200)
+    rows = list(csv.DictReader(io.StringIO(as_csv(report([], judge_pairs=[pair])))))
+    assert [(one["row"], one["judge"]) for one in rows] == [("judge_pair", "j")]
 
 
 def test_what_is_not_complete_is_said_with_its_part_and_its_failures():
