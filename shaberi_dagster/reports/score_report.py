@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
 from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.scores import RunMean, ScoreRow, Tie, benchmark_order, grouped
+from shaberi_dagster.reports.scores import RunMean, ScoreRow, benchmark_order, grouped
 from shaberi_dagster.util.lazy import lazily
 
 with lazily(__name__):  # only for those who want frames
@@ -46,7 +46,6 @@ class ScoreReport:
             n_failed and classes: the count of each class of failure.
         replies: Fate of the replies, by run, judge and benchmark: rows of `ledger.sql`; empty for very many runs.
         over: The source of other questions: questions, or categories where there are ten or more.
-        ties: By model, run tag and judge.
         remarks: Further facts, one sentence each.
         benchmarks: The known benchmarks, gone ones of plugins included.
         rankings: One line for each model and base tag, among those that compare.
@@ -63,7 +62,6 @@ class ScoreReport:
     unfinished: Sequence[Row] = ()
     replies: Sequence[Row] = ()
     over: str = "questions"
-    ties: Mapping[tuple[str, str, str], Tie] = field(default_factory=dict)
     remarks: Sequence[str] = ()
     benchmarks: Mapping[str, Benchmark] = field(default_factory=lambda: ALL_BENCHMARKS)
     rankings: "Sequence[Ranking]" = ()
@@ -83,7 +81,7 @@ class ScoreReport:
         """
         order = benchmark_order()
         means = [
-            RunMean(*key, tuple(sorted(rows, key=lambda row: order(row.benchmark))), self.ties.get(key))
+            RunMean(*key, tuple(sorted(rows, key=lambda row: order(row.benchmark))))
             for key, rows in grouped(self.rows, lambda row: (row.model, row.run_tag, row.judge))
         ]
         groups = [group for _, group in grouped(means, lambda mean: mean.asked)]

@@ -283,14 +283,12 @@ class RunMean(Counts):
         run_tag: Its run.
         judge: The judge.
         rows: The benchmarks' rows, in the benchmarks' order.
-        tie: Its comparison with the best run; None when it was not compared.
     """
 
     model: str
     run_tag: str
     judge: str
     rows: tuple[ScoreRow, ...]
-    tie: Tie | None = None
 
     @property
     def _scored(self) -> list[ScoreRow]:
@@ -364,21 +362,6 @@ def interval_columns(estimate: Estimate | None) -> dict[str, Any]:
         "ci_questions_lower": estimate and estimate.interval.lower,
         "ci_questions_upper": estimate and estimate.interval.upper,
         "n_questions": estimate and estimate.n,
-    }
-
-
-def tie_columns(tie: Tie | None) -> dict[str, Any]:
-    """Return the columns of a comparison with the best: the verdict, and the difference over what both have."""
-    return {
-        "against_best": tie and tie.against_best,
-        "p_value": tie and tie.p_value,
-        "n_compared_runs": tie and tie.n_runs,
-        "n_common_questions": tie and tie.n_common,
-        "difference": tie and tie.difference,
-        "difference_lower": tie and tie.interval and tie.interval.lower,
-        "difference_upper": tie and tie.interval and tie.interval.upper,
-        "difference_of_means": tie and tie.of_means,
-        "why_withheld": tie and tie.why,
     }
 
 

@@ -26,7 +26,6 @@ from shaberi_dagster.reports.scores import (
     grouped,
     interval_columns,
     is_apart,
-    tie_columns,
     undecided_parts,
 )
 from shaberi_dagster.reports.single_scores import SingleScores
@@ -155,7 +154,7 @@ class Ranking:
             | {name: getattr(line, name) for name in ("model", "tag", "n_runs", "mean")}
             | {"mean_upper": line.upper}
             | interval_columns(line.over_questions)
-            | tie_columns(line.tie)
+            | _tie_columns(line.tie)
             | {"by_benchmark": dict(line.by_benchmark), "by_benchmark_upper": dict(line.by_benchmark_upper)}
             | {"open_benchmarks": line.open_benchmarks}
             | {
@@ -166,6 +165,21 @@ class Ranking:
             | {name: getattr(line, name) for name in _COUNTS}
             for rank, line in zip(self.ranks, self.standings, strict=True)
         ]
+
+
+def _tie_columns(tie: Tie | None) -> dict[str, Any]:
+    """Return the columns of a comparison with the best: the verdict, and the difference over what both have."""
+    return {
+        "against_best": tie and tie.against_best,
+        "p_value": tie and tie.p_value,
+        "n_compared_runs": tie and tie.n_runs,
+        "n_common_questions": tie and tie.n_common,
+        "difference": tie and tie.difference,
+        "difference_lower": tie and tie.interval and tie.interval.lower,
+        "difference_upper": tie and tie.interval and tie.interval.upper,
+        "difference_of_means": tie and tie.of_means,
+        "why_withheld": tie and tie.why,
+    }
 
 
 def remarks_on(standings: Sequence[Standing]) -> list[str]:

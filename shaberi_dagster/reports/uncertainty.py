@@ -1,12 +1,8 @@
-"""Facts beside scores: uncertainty, ties, agreement of judges, and unfinished parts.
-
-`ties.py`, which needs NumPy, is loaded when there is something to compare.
-"""
+"""Facts beside scores: uncertainty, leniency of judges, versions, and unfinished parts."""
 
 import json
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from statistics import fmean
 from typing import Any
 
 import duckdb
@@ -18,15 +14,10 @@ from shaberi_dagster.reports.linked import widened
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import (
     ScoreRow,
-    Tie,
     grouped,
     spanned,
 )
 from shaberi_dagster.reports.single_scores import FEWEST_CATEGORIES, SingleScores, cell_of
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # NumPy, which scores of a single run need not wait for
-    from shaberi_dagster.reports import ties
 
 _FEWEST_COMPARED = 2
 
@@ -51,34 +42,6 @@ def _with_interval(single: SingleScores, row: ScoreRow) -> ScoreRow:
         n_categories=n_categories,
         over_categories=wider,
     )
-
-
-# --- ties ------------------------------------------------------------------------------------------------------------
-
-
-def read_ties(single: SingleScores, rows: Sequence[ScoreRow]) -> dict[tuple[str, str, str], Tie]:
-    """Compare runs with the best of their judge; by model, run tag and judge.
-
-    Runs are compared if they were asked the same and the judge scored them with the same prompts, under the same
-    settings of passes: other ones have no place in one ranking. Prompts that nobody recorded are the same in one tree.
-    """
-    runs = grouped((row for row in rows if is_number(row.score)), lambda row: (row.model, row.run_tag, row.judge))
-    alike = grouped(runs, lambda run: (run[0][2], frozenset(map(_version, run[1]))))
-    groups = [group for _, group in alike if len(group) > 1]
-    single.load(row for group in groups for _, of_run in group for row in of_run)
-    compared: dict[tuple[str, str, str], Tie] = {}
-    for group in groups:
-        lower, upper = (
-            [fmean(filter(is_number, (getattr(row, end) for row in of_run))) for _, of_run in group]
-            for end in ("score", "upper")
-        )
-        scores = [single.of(of_run) for _, of_run in group]
-        compared |= ties.ties_at_both_ends([key for key, _ in group], lower, upper, scores, single.scales)
-    return compared
-
-
-def _version(row: ScoreRow) -> tuple[str, str | None, str | None]:
-    return row.asked, row.judge_prompt, row.pipeline_hash
 
 
 # --- judges ----------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.scores import OVERALL, RunMean, ScoreRow, interval_columns, tie_columns
+from shaberi_dagster.reports.scores import OVERALL, RunMean, ScoreRow, interval_columns
 from shaberi_dagster.reports.standings import Ranking, remarks_on
 from shaberi_dagster.show.score_notes import failure
 
@@ -17,7 +17,7 @@ CSV_COLUMNS = (
     *("score", "ci_questions_lower", "ci_questions_upper", "n_questions", "baseline_score", "change"),
     *("leniency", "adjusted_score", "sd_questions", "n_planned", "n_scored", "n_failed", "n_excluded"),
     *("judge_prompt_hash", "judge_config_hash", "pipeline_hash"),
-    *("n_benchmarks", "against_best", "p_value", "n_compared_runs", "n_common_questions"),
+    *("n_benchmarks", "n_common_questions"),
     *("n_runs", "sd_runs", "margin_of_error", "minimum", "maximum", "values"),
     *("other_judge", "pearson", "spearman", "exact_share", "mean_difference"),
     *("state", "text"),
@@ -25,7 +25,7 @@ CSV_COLUMNS = (
     *("calls_without_usage", "cost_usd", "calls_without_price", "price_sources", "first_day", "last_day"),
     *("n_out_of_scale", "n_asked", "n_categories", "over_categories", "n_answers", "n_replies", "n_shared"),
     *("n_refused", "n_filtered", "n_truncated", "n_empty", "n_retried", "legacy", "zero", "strict"),
-    *("difference", "difference_lower", "difference_upper", "difference_of_means", "why_withheld"),
+    *("difference", "difference_lower", "difference_upper", "why_withheld"),
     *("strategy", "score_upper", "n_undecided"),
 )
 """Columns of the CSV file."""
@@ -106,7 +106,7 @@ def _mean(mean: RunMean) -> dict[str, Any]:
     }
     adjusted = {"adjusted_mean": mean.adjusted_score}
     interval = interval_columns(mean.over_questions)
-    return names | numbers | interval | adjusted | tie_columns(mean.tie) | what
+    return names | numbers | interval | adjusted | what
 
 
 def _strategy(one: "StrategyScore") -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Scores in full: a line for each run, benchmark and judge; statistics over runs; judges; replies."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -39,12 +39,6 @@ if TYPE_CHECKING:
 _FEWEST_FOR_A_MARGIN = 3  # the quantile for two runs is 12.7: ±9 of scores that are a point apart
 _DECIMALS = "{:.2f}"
 _QUESTIONS = ("95 % CI", "over")
-_AGAINST_BEST: Mapping[str, Cell] = {
-    "best": "best",
-    "tied": ("no difference", "shown"),
-    "below": "below",
-    "withheld": "no verdict",
-}
 _LENIENCY = ("adjusted", "for", "leniency")
 _PAIRS_TITLE = "Agreement of these judges on all answers of the lake that both scored"
 
@@ -106,8 +100,6 @@ def _details(report: ScoreReport) -> list[Column]:
         columns.append(number(("unde-", "cided"), lambda line: whole_percent(line.n_undecided / line.n_planned)))
     if any(row.n_out_of_scale for row in rows):
         columns.append(number(("out of", "scale"), lambda line: str(line.n_out_of_scale)))
-    if report.ties:
-        columns.append(number(("against", "best"), _against_best, spare=True))
     return columns
 
 
@@ -123,12 +115,6 @@ def _score(line: ScoreRow | RunMean) -> str:
 
 def _ends(line: ScoreRow | RunMean) -> str:
     return interval(line.over_questions.interval if line.over_questions else None)
-
-
-def _against_best(line: ScoreRow | RunMean) -> Cell:
-    if isinstance(line, ScoreRow):
-        return ""
-    return _AGAINST_BEST[line.tie.against_best] if line.tie else NOTHING
 
 
 def statistics_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:

@@ -540,7 +540,8 @@ def test_runs_that_cannot_be_told_from_the_best_are_marked(read):
 
     report = read(metrics, tables={"scores": rows})
 
-    found = {mean.model: mean.tie for mean in report.means}
+    (ranking,) = report.rankings
+    found = {line.model: line.tie for line in ranking.standings}
     assert {model: tie.against_best for model, tie in found.items()} == {
         "best": "best",
         "close": "tied",
@@ -578,7 +579,9 @@ def test_runs_that_were_scored_otherwise_are_not_ranked_together(other, read):
     first, rows = models_judged({"m": [1.0, 2.0, 3.0], "n": [7.0, 8.0, 9.0]}, judge_prompt_hash="p")
     metrics = [first[0], first[1] | other]
 
-    assert read(metrics, tables={"scores": rows}).ties == {}
+    assert all(
+        line.tie is None for ranking in read(metrics, tables={"scores": rows}).rankings for line in ranking.standings
+    )
 
 
 def test_other_prompts_of_a_judge_are_named_and_kept_out_of_the_ranking(read):
@@ -728,8 +731,8 @@ def test_a_limited_run_is_neither_best_nor_compared_with_full_ones(read):
     report = read([*metrics, *few], tables={"scores": [*rows, *few_rows], "questions": questions, "runs": runs})
 
     assert {row.asked for row in report.rows if row.model == "few"} == {"tengu@5, 2 asked"}
-    assert ("few", "t", "a") not in report.ties
-    assert report.ties["n", "t", "a"].against_best == "best"
+    ties = {line.model: line.tie for ranking in report.rankings for line in ranking.standings}
+    assert (ties.keys(), ties["n"].against_best) == ({"m", "n"}, "best")
     assert [[mean.model for mean in group] for group in report.groups] == [["n", "m"], ["few"]]
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from shaberi_dagster.reports.requests import ScoreView
 from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.scores import ScoreRow, Tie, interval_columns
+from shaberi_dagster.reports.scores import ScoreRow, interval_columns
 from shaberi_dagster.reports.standings import read_standings
 from shaberi_dagster.show.data import as_csv as csv_of
 from shaberi_dagster.show.data import as_json as json_of
@@ -459,7 +459,7 @@ def test_json_is_one_document_with_the_rows_as_they_are():
     mean = document["means"][0]
     assert (mean["model"], mean["mean"], mean["asked"]) == ("org/model", None, ["tengu@120"])
     mean = document["means"][1]
-    assert (mean["model"], mean["mean"], mean["n_benchmarks"], mean["against_best"]) == (HOSTILE, 7.5, 1, None)
+    assert (mean["model"], mean["mean"], mean["n_benchmarks"]) == (HOSTILE, 7.5, 1)
     assert document["statistics"][0]["sd"] is None
     assert document["statistics"][0]["values"] == [7.5]
     assert document["tokens"][0]["prompt_tokens"] is None
@@ -540,28 +540,6 @@ def test_the_change_by_passes_stands_beside_the_score():
     assert "+0.50" in grid
     assert "Signed numbers are the change from baseline" in grid
     assert json.loads(as_json(report(rows)))["rows"][0]["change"] == -0.5
-
-
-def test_runs_that_are_tied_with_the_best_are_marked():
-    rows = [row(model=name, score=score) for name, score in (("a", 8.0), ("b", 7.9), ("c", 5.0), ("d", 9.9))]
-    ties = {
-        ("a", "default", "gpt-5.1"): Tie("best", 3, 100, None),
-        ("b", "default", "gpt-5.1"): Tie("tied", 3, 99, 0.7),
-        ("c", "default", "gpt-5.1"): Tie("below", 3, 100, 0.001),
-    }
-    found = [line.split() for line in table(rows, ties=ties).splitlines()]
-    against = [" ".join(line[8:]) for line in found if line[:3] == ["mean", "of", "1"]]
-    assert against == ["-", "best", "no difference", "below"]
-    means = json.loads(as_json(report(rows, ties=ties)))["means"]
-    assert [(one["against_best"], one["p_value"]) for one in means] == [
-        (None, None),
-        ("best", None),
-        ("tied", 0.7),
-        ("below", 0.001),
-    ]
-    assert "no difference" in table(rows, ties=ties)
-    assert "tied" not in table(rows, ties=ties)
-    assert "Holm" in table(rows, ties=ties)
 
 
 def test_the_agreement_of_judges_is_a_table():
