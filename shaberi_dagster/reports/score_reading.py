@@ -22,7 +22,6 @@ from shaberi_dagster.reports.single_scores import SingleScores
 from shaberi_dagster.reports.standings import read_standings, with_ties
 from shaberi_dagster.reports.uncertainty import (
     leniency_remarks,
-    read_unfinished,
     version_remarks,
     with_intervals,
     with_leniency,
@@ -61,7 +60,7 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *
         ranked,
         remarks=remarks,
         tokens=fetch(catalog, "cost", run_ids=run_ids),
-        unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
+        unfinished=fetch(catalog, "unfinished", **selection.of_runs, judges=list(selection.judges) or None),
         replies=replies,
         strategies=() if ranked.is_large else _strategies(catalog, run_ids, selection.judges),
     )

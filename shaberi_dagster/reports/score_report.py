@@ -41,9 +41,9 @@ class ScoreReport:
             says how stable it is; the interval over questions is of all runs' samples; n_shared of the n_replies are
             the reply to another one's call, which no spread between runs comes from. Empty when none were asked for.
         judge_pairs: Agreement of the judges, when there are several: rows of `judge_pairs.sql`.
-        unfinished: Benchmarks of runs that are not complete, with state (`partial`, `running`, or `error: ` and why)
-            and, of the part that failed, who (`answers` or `judge NAME`; empty when nothing is there), n_planned,
-            n_failed and classes: the count of each class of failure.
+        unfinished: Benchmarks of runs that are not complete: rows of `unfinished.sql`, with state (`partial`,
+            `running`, or `error: ` and why) and, of the part that failed, who (`answers` or `judge NAME`; empty when
+            nothing is there), n_planned, n_failed and classes: the count of each class of failure.
         replies: Fate of the replies, by run, judge and benchmark: rows of `ledger.sql`; empty for very many runs.
         over: The source of other questions: questions, or categories where there are ten or more.
         remarks: Further facts, one sentence each.

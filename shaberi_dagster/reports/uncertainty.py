@@ -1,9 +1,7 @@
 """Facts beside scores: uncertainty, leniency of judges, versions, and unfinished parts."""
 
-import json
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any
 
 import duckdb
 
@@ -11,7 +9,6 @@ from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.audited import corrected
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.linked import widened
-from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import (
     ScoreRow,
     grouped,
@@ -120,35 +117,3 @@ def _names(rows: Sequence[ScoreRow]) -> str:
     names = list(dict.fromkeys(f"{row.model} {row.run_tag}" for row in rows))
     more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
     return ", ".join([*names[:_MOST_NAMES], *more])
-
-
-def read_unfinished(catalog: duckdb.DuckDBPyConnection, runs: Mapping[str, object], judges: Sequence[str]) -> list[Row]:
-    """Read the benchmarks of some runs that are not complete, with their failures.
-
-    Args:
-        catalog: The public views.
-        runs: The runs, as parameters of the statement.
-        judges: Only these; none means all.
-    """
-    unfinished = fetch(catalog, "unfinished_runs", **runs)
-    if not unfinished:
-        return []
-    run_ids = [run["run_id"] for run in unfinished]
-    failed = fetch(catalog, "failed_parts", run_ids=run_ids, judges=list(judges) or None)
-    parts = dict(grouped(failed, lambda part: (part["run_id"], part["benchmark"])))
-    found: list[Row] = []
-    for run in unfinished:
-        states = json.loads(run["status_by_benchmark"] or "{}") or {"": run["status"]}
-        for benchmark, state in states.items():
-            of_it = parts.get((run["run_id"], benchmark), [])
-            # A part of judges that are not asked for is not said.
-            if state == "complete" or (judges and not of_it and state == "partial"):
-                continue
-            place = {"model": run["model"], "run_tag": run["run_tag"], "benchmark": benchmark, "state": state}
-            for part in of_it or [_NOTHING_THERE]:
-                classes = dict(sorted((part["classes"] or {}).items(), key=lambda item: -item[1]))
-                found.append(place | {name: part[name] for name in _NOTHING_THERE} | {"classes": classes})
-    return found
-
-
-_NOTHING_THERE: dict[str, Any] = {"who": "", "n_planned": 0, "n_failed": 0, "classes": {}}

@@ -91,7 +91,7 @@ def _unfinished_notes(unfinished: Sequence[Row]) -> list[str]:
 def failure(part: Row) -> str:
     """Say how much of a part of an unfinished benchmark failed; empty when nothing of it is there."""
     failed = f"{part['who']}: {part['n_failed']} of {part['n_planned']} failed"
-    named = ", ".join(f"{name} {count}" for name, count in part["classes"].items())
+    named = ", ".join(f"{name} {count}" for name, count in sorted(part["classes"].items(), key=lambda item: -item[1]))
     return f"{failed} ({named})" if part["who"] else ""
 
 
