@@ -118,9 +118,9 @@ def _read_ranked(
         rows=rows,
         over=selection.over,
         benchmarks=benchmarks_in(catalog),
+        reused=reuse_remarks(catalog, sorted({row.run_id for row in rows})),
     )
     remarks = [*_remarks(selection), *version_remarks(rows)]
-    remarks += reuse_remarks(catalog, sorted({row.run_id for row in rows}))
     names = {row.run_id: f"{row.model} {row.run_tag}" for row in rows}
     remarks += [
         f"Not sent for {names[spec['run_id']]}, as its endpoint's file says: {', '.join(spec['not_sent'])}."

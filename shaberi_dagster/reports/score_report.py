@@ -47,6 +47,7 @@ class ScoreReport:
         replies: Fate of the replies, by run, judge and benchmark: rows of `ledger.sql`; empty for very many runs.
         over: The source of other questions: questions, or categories where there are ten or more.
         remarks: Further facts, one sentence each.
+        reused: Whose replies runs use, one sentence each.
         benchmarks: The known benchmarks, gone ones of plugins included.
         rankings: One line for each model and base tag, among those that compare.
         not_ranked: Runs that have less than those: model, tag, why, and score, the mean of what they have.
@@ -63,6 +64,7 @@ class ScoreReport:
     replies: Sequence[Row] = ()
     over: str = "questions"
     remarks: Sequence[str] = ()
+    reused: Sequence[str] = ()
     benchmarks: Mapping[str, Benchmark] = field(default_factory=lambda: ALL_BENCHMARKS)
     rankings: "Sequence[Ranking]" = ()
     not_ranked: Sequence[Row] = ()

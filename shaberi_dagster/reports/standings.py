@@ -1,7 +1,7 @@
 """Rankings: one line for each model and base tag, among those that were asked and judged alike."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from statistics import fmean
@@ -54,6 +54,7 @@ class Standing(Counts):
         n_runs: How many runs.
         rows: Their scores by the judges that count, equally many for each run, in the benchmarks' order.
         over_questions: The mean with its 95 % interval over questions; None when not known.
+        estimates: The same of each benchmark.
         tie: How it is beside the best; None when it was not compared.
     """
 
@@ -62,6 +63,7 @@ class Standing(Counts):
     n_runs: int
     rows: tuple[ScoreRow, ...]
     over_questions: Estimate | None = None
+    estimates: Mapping[str, Estimate | None] = field(default_factory=dict)
     tie: Tie | None = None
 
     @cached_property
@@ -314,8 +316,9 @@ def _tied(single: SingleScores, ranking: Ranking, n_shown: int | None) -> Rankin
 
 
 def _with_interval(single: SingleScores, line: Standing) -> Standing:
-    estimate = single.estimates(line.rows)[OVERALL]
-    return replace(line, over_questions=widened(estimate, line.link.mean_error if line.link else 0.0))
+    estimates = single.estimates(line.rows)
+    overall = widened(estimates[OVERALL], line.link.mean_error if line.link else 0.0)
+    return replace(line, over_questions=overall, estimates=estimates | {OVERALL: overall})
 
 
 def _scores(single: SingleScores, line: Standing) -> list[JudgeScores]:

@@ -26,6 +26,7 @@ def score_notes(report: ScoreReport) -> Iterator[str]:
     yield "Means over benchmarks are unweighted."
     yield from _uncertainty_notes(report)
     yield from report.remarks
+    yield from report.reused
     yield from undecided_sentences(undecided_parts(report.rows))
     if outside := sum(row.n_out_of_scale for row in report.rows):
         yield f"{counted(outside, 'score')} outside of the scale: they count as they are."

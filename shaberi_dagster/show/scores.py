@@ -19,7 +19,9 @@ from shaberi_dagster.show.score_tables import (
     statistics_blocks,
     strategy_blocks,
 )
-from shaberi_dagster.show.standings import best_of_most, standing_blocks
+from shaberi_dagster.show.standings import best_of_most, own_table, standing_blocks
+
+_MOST_REUSED = 3
 
 
 @dataclass(frozen=True)
@@ -48,22 +50,44 @@ class ScoreDocument(Document):
             yield Sentences(list(undecided_sentences(undecided_parts(report.rows))), "note")
             yield from strategy_blocks(report.strategies)
         elif report.rows:
-            yield from standing_blocks(report, by=view.by, width=None if view.wide else width, top=view.top or 0)
-            if len({(row.model, row.base_tag or row.run_tag) for row in report.rows}) == 1:
-                yield from self._of_one()
-            elif report.strategies:
-                yield Sentences(["What strategies add to the samples of their runs: --by run, or one --tag."], "note")
+            yield from self._ranked(width)
         if view.by in {"judge", "run"}:
             yield from judge_blocks(report)
         yield from self._notes()
         if report.tokens:
-            line = Sentences([cost_line(report.tokens)], "note")
-            yield TOKENS.of(report.tokens, brief=True) if view.cost else line
-            if view.cost and len({row["benchmark"] for row in report.tokens}) > 1:
-                yield Heading("By stage")
-                yield stage_totals(report.tokens)
+            yield from self._costs()
         if view.by != "run" and (best := list(best_of_most(report.rankings))):
             yield Sentences(best, "verdict")
+
+    @property
+    def _has_own_table(self) -> bool:
+        return self._is_of_one and self.view.by == "model"
+
+    @property
+    def _is_of_one(self) -> bool:
+        """Whether it is of a single model and tag."""
+        return len({(row.model, row.base_tag or row.run_tag) for row in self.report.rows}) == 1
+
+    def _ranked(self, width: int) -> Iterator[Block]:
+        report, view = self.report, self.view
+        own = own_table(report) if self._has_own_table else []
+        width_left = None if view.wide else width
+        yield from own or standing_blocks(report, by=view.by, width=width_left, top=view.top or 0)
+        if self._is_of_one:
+            yield from self._of_one()
+        elif report.strategies:
+            yield Sentences(["What strategies add to the samples of their runs: --by run, or one --tag."], "note")
+
+    def _costs(self) -> Iterator[Block]:
+        tokens, view = self.report.tokens, self.view
+        if view.cost:
+            yield TOKENS.of(tokens, brief=True)
+        is_short = len({row["benchmark"] for row in tokens}) == 1 if view.cost else not self._has_own_table
+        if not is_short:
+            yield Heading("By stage")
+            yield stage_totals(tokens)
+        elif not view.cost:
+            yield Sentences([cost_line(tokens)], "note")
 
     def _everything(self) -> Iterator[Block]:
         report = self.report
@@ -89,8 +113,11 @@ class ScoreDocument(Document):
     def _notes(self) -> Iterator[Block]:
         if self.view.notes:
             yield from self._all_notes()
-        elif line := notes_line(self.report):
-            yield Sentences([line], "note")
+            return
+        reused = self.report.reused
+        more = [f"{len(reused) - _MOST_REUSED} more runs use replies of other runs."] if reused[_MOST_REUSED:] else []
+        line = notes_line(self.report)
+        yield Sentences([*reused[:_MOST_REUSED], *more, *([line] if line else [])], "note")
 
     def _all_notes(self) -> Iterator[Block]:
         yield Sentences(list(score_notes(self.report)), "note")

@@ -295,8 +295,9 @@ def test_tokens_and_cost_have_a_line_for_each_stage_and_benchmark_and_a_total():
     rows = [tokens(), tokens(benchmark="tengu", usd=0.0625), tokens("judgements", usd=1.5, first_day="2026-06-30")]
     text, _, by_stage = table(run(7), tokens=rows).partition("By stage\n")
     assert cells_of(by_stage)[1:] == [
-        ["answers", "200", "2,000", "4,000", "0.1875"],
-        ["judgements", "100", "1,000", "2,000", "1.5000"],
+        ["Generation", "200", "2,000", "4,000", "0.1875"],
+        ["Judging", "100", "1,000", "2,000", "1.5000"],
+        ["total", "300", "3,000", "6,000", "1.6875"],
     ]
     assert cells_of(text.rstrip())[-6:] == [
         ["stage", "benchmark", "calls", "prompt tokens", "completion tokens", "cost in USD"],

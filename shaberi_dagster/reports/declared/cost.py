@@ -47,14 +47,17 @@ TOKENS = Table(
 """A line for each run, stage and benchmark, and the total."""
 
 
+_STAGES = {"answers": "Generation", "judgements": "Judging", "pass_outputs": "Passes"}
+
+
 def stage_totals(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Sum the lines of each stage, in the order of the stages' first lines."""
+    """Sum the lines of each stage, in the order of the stages' first lines, and all."""
     stages = dict.fromkeys(row["stage"] for row in rows)
     columns = [column for column in TOKENS.columns if column.total or column.title == "stage"]
     of_stage = [[row for row in rows if row["stage"] == stage] for stage in stages]
-    summed = [{"stage": stage} | TOKENS.summed(own) for stage, own in zip(stages, of_stage, strict=True)]
-    plain = [replace(column, total=False) for column in columns]
-    return Table(plain, name="stages").of(summed)
+    named = [{"stage": _STAGES.get(stage, stage.replace("_", " ").capitalize())} for stage in stages]
+    summed = [name | TOKENS.summed(own) for name, own in zip(named, of_stage, strict=True)]
+    return Table(columns, name="stages").of(summed)
 
 
 COST = Report(
