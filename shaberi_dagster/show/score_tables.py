@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.reports.figures import (
+    NO_INTERVAL,
     both_ends,
     counted,
     decimals,
@@ -24,6 +25,7 @@ from shaberi_dagster.reports.report import (
     Column,
     Heading,
     Row,
+    Sentences,
     Table,
     known,
     number,
@@ -60,6 +62,9 @@ def run_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
         for (model, run_tag), of_run in grouped(means, lambda mean: (mean.model, mean.run_tag)):
             yield Heading(model, run_tag)
             yield _with_bold_means(_details(report), of_run)
+    ends = [row.over_questions for row in report.rows if is_number(row.score)]
+    if 0 < ends.count(None) < len(ends):
+        yield Sentences([NO_INTERVAL], "note")
 
 
 def _with_bold_means(columns: Sequence[Column], means: Sequence[RunMean]) -> Table:
@@ -145,6 +150,8 @@ def statistics_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
     for (model, base_tag), rows in groups.items():
         yield Heading(model, base_tag)
         yield _statistics_table(columns, rows)
+    if any(margin(row) == NOTHING for row in statistics):
+        yield Sentences([f"95 % CI between runs -: it takes {_FEWEST_FOR_A_MARGIN} runs or more."], "note")
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:

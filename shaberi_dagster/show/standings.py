@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from shaberi_dagster.reports.figures import (
+    NO_INTERVAL,
     both_ends,
     counted,
     decimals,
@@ -65,6 +66,9 @@ def standing_blocks(report: ScoreReport, *, by: str, width: int | None, top: int
             yield Sentences([f"{n_more} more (--top 0)"], "note")
     if any(line.tie for ranking in report.rankings for line in ranking.standings):
         yield Sentences([_DIFFERENCES], "note")
+    ends = [line.over_questions for ranking in report.rankings for line in ranking.standings]
+    if 0 < ends.count(None) < len(ends) and not report.is_large:
+        yield Sentences([NO_INTERVAL], "note")
     if report.not_ranked:
         why = "others have more: --model, --judge or --question-set compare over what is common"
         yield Heading("Not ranked", why if report.rankings else "")

@@ -26,6 +26,7 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.formats import write
 from shaberi_dagster.show.score_notes import failure
 from shaberi_dagster.show.scores import ScoreDocument
+from shaberi_dagster.show.standings import own_table
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval, mean_of_estimates
 from shaberi_dagster.statistics.ties import compare_pairs
 from tests.commands import lake_of
@@ -867,6 +868,18 @@ def test_the_runs_of_a_multi_run_are_one_line_with_the_mean_over_them(read):
     assert models == ["n", "m"]
     assert (second.tag, second.n_runs, second.mean, second.n_planned) == ("t", 2, 5.5, 10)
     assert (first.tag, first.n_runs, first.mean) == ("t", 1, 5.8)
+
+
+def test_of_a_single_model_the_spread_and_range_between_its_runs_are_shown(read):
+    (_, table) = own_table(read([numbered(1, 5.0), numbered(2, 6.0)]))
+    assert [cell for column in table.columns for cell in column.cells[-1:]] == [
+        "Overall",
+        "5.50",
+        "0.71",
+        "-",
+        "5.00–6.00",
+    ]
+    assert own_table(read([numbered(1, 5.0), metric("n")])) == []
 
 
 def test_runs_of_a_tag_that_differ_are_lines_of_their_own(read):

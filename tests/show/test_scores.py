@@ -225,6 +225,24 @@ def test_of_a_single_model_the_benchmarks_follow_with_all_counts():
     assert ["tengu@120", "gpt-5.1", "7.50", "1.25", "100/120", "5", "15"] in lines
 
 
+def test_of_a_single_model_its_own_table_comes_first_and_tokens_by_stage_last():
+    rows = [row("elyza", 7.0), row("tengu", 5.0)]
+    text = board(rows, tokens=[tokens(), tokens("judgements")], reused=["m t: 3 of 40 answers are replies of run x."])
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[1] == ["Benchmark", "Mean", "Std", "Dev", "95", "%", "CI", "Range"]
+    assert [line[-4:] for line in lines[2:5]] == [[mean, "-", "-", "-"] for mean in ("7.00", "5.00", "6.00")]
+    assert text.count("between runs") == 1
+    assert [line[0] for line in lines[-3:]] == ["Generation", "Judging", "total"]
+    assert "3 of 40 answers" in text
+    assert "Std Dev" not in board([*rows, *run(7, model="other")])
+
+
+def test_the_reason_of_missing_intervals_is_said_once():
+    rows = [*run(7, over_questions=ESTIMATE, model="a"), *run(6, model="b"), *run(5, model="c")]
+    for view in (board(rows), table(rows)):
+        assert view.count("CI -:") == 1
+
+
 def test_a_mean_is_ranked_among_such_over_the_same_benchmarks():
     rows = [
         *run(7, model="all"),
