@@ -102,6 +102,7 @@ class ScoreSelection(RunSelection):
         over: One of `OVER`: what else could have been asked, which intervals are over.
         as_of: What the lake had at that time; None is now.
         aggregate: Runs that cannot be put into one aggregate are an error, not a remark.
+        without: Runs to leave out, by their identities.
     """
 
     runs: Annotated[
@@ -119,6 +120,7 @@ class ScoreSelection(RunSelection):
     over: Over = "questions"
     as_of: datetime | None = None
     aggregate: bool = False
+    without: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         super().__post_init__()

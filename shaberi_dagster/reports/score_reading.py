@@ -1,12 +1,12 @@
 """The scores of runs, read from the lake with everything that says how far they hold."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
 import duckdb
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.errors import ConfigurationError, SqlError
 from shaberi_dagster.lake.statements import fetch, fetch_as
 from shaberi_dagster.reports.audited import with_audits
 from shaberi_dagster.reports.linked import with_links
@@ -34,6 +34,8 @@ with lazily(__name__):  # polars, for the few runs that have strategies
     from shaberi_dagster.reports import ensemble
 
 _ALL_RUNS = 1_000_000
+_OF_ODD_ROWS = (ArithmeticError, AttributeError, LookupError, SqlError, TypeError, ValueError)
+"""Errors that contradictory rows of a run cause."""
 
 
 def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *, top: int = 0) -> ScoreReport:
@@ -47,6 +49,10 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *
     Raises:
         ConfigurationError: Nothing is selected, or runs that are to be put into one aggregate are not alike.
     """
+    return _without_odd_runs(catalog, selection, lambda chosen: _read_scores(catalog, chosen, top))
+
+
+def _read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, top: int) -> ScoreReport:
     ranked, single = _read_ranked(catalog, selection, top)
     run_ids = sorted({row.run_id for row in ranked.rows})
     replies: Sequence[Row] = ()
@@ -101,7 +107,43 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection,
     Raises:
         ConfigurationError: Nothing is selected.
     """
-    return _read_ranked(catalog, selection, top)[0]
+    return _without_odd_runs(catalog, selection, lambda chosen: _read_ranked(catalog, chosen, top)[0])
+
+
+def _without_odd_runs(
+    catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, read: Callable[[ScoreSelection], ScoreReport]
+) -> ScoreReport:
+    """Read scores; where that fails, those of the runs that can be read, and say which are left out."""
+    try:
+        return read(selection)
+    except _OF_ODD_ROWS:
+        runs = {row.run_id: row for row in _read_rows(catalog, selection)}
+
+        def problem(run_ids: Sequence[str]) -> str:
+            rows = [runs[run_id] for run_id in run_ids]
+            benchmarks, judges = {row.benchmark for row in rows}, {row.judge for row in rows}
+            try:
+                read(replace(selection, without=selection.without | (runs.keys() - set(run_ids))))
+                read_settings(catalog, run_ids, benchmarks, judges, selection.pipeline)
+            except _OF_ODD_ROWS as error:
+                return f"{type(error).__name__}: {error}".partition("\n")[0]
+            return ""
+
+        odd = _odd_runs(list(runs), problem)
+        if not odd or len(odd) == len(runs):
+            raise
+        rest = read(replace(selection, without=selection.without | odd.keys()))
+        named = ((runs[run_id], why) for run_id, why in odd.items())
+        return replace(rest, left_out=[f"left out: {row.model}@@{row.run_tag}: {why}" for row, why in named])
+
+
+def _odd_runs(run_ids: Sequence[str], problem: Callable[[Sequence[str]], str]) -> dict[str, str]:
+    """Find the runs that cannot be read, each with its problem, by halves."""
+    why = problem(run_ids)
+    if not why or len(run_ids) == 1:
+        return dict.fromkeys(run_ids, why) if why else {}
+    middle = len(run_ids) // 2
+    return _odd_runs(run_ids[:middle], problem) | _odd_runs(run_ids[middle:], problem)
 
 
 def _read_ranked(
@@ -161,6 +203,10 @@ def _check_names(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, 
 
 def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> list[ScoreRow]:
     """From the roll-up, unless scores over other questions or of objects are asked for."""
+    return [row for row in _read_all_rows(catalog, selection) if row.run_id not in selection.without]
+
+
+def _read_all_rows(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> list[ScoreRow]:
     chosen = {**selection.of_runs, "judges": list(selection.judges) or None, "pipeline": selection.pipeline}
     if not selection.of_other_questions:
         return fetch_as(ScoreRow, catalog, "scores", **chosen, null_policy=selection.null_policy)

@@ -47,6 +47,7 @@ class ScoreReport:
         replies: Fate of the replies, by run, judge and benchmark: rows of `ledger.sql`; empty for very many runs.
         over: The source of other questions: questions, or categories where there are ten or more.
         remarks: Further facts, one sentence each.
+        left_out: Runs whose rows cannot be read, one sentence each.
         reused: Whose replies runs use, one sentence each.
         benchmarks: The known benchmarks, gone ones of plugins included.
         rankings: One line for each model and base tag, among those that compare.
@@ -64,6 +65,7 @@ class ScoreReport:
     replies: Sequence[Row] = ()
     over: str = "questions"
     remarks: Sequence[str] = ()
+    left_out: Sequence[str] = ()
     reused: Sequence[str] = ()
     benchmarks: Mapping[str, Benchmark] = field(default_factory=lambda: ALL_BENCHMARKS)
     rankings: "Sequence[Ranking]" = ()

@@ -42,7 +42,7 @@ def score_data(report: ScoreReport) -> Mapping[str, Any]:
         "judge_pairs": report.judge_pairs,
         "unfinished": report.unfinished,
         "tokens": report.tokens,
-        "remarks": [*report.remarks, *report.reused],
+        "remarks": [*report.left_out, *report.remarks, *report.reused],
         "over": report.over,
         "replies": report.replies,
         "rankings": [_ranking(ranking) for ranking in report.rankings],
@@ -78,7 +78,7 @@ def score_records(report: ScoreReport) -> Iterator[Mapping[str, Any]]:
         yield {"row": "judge_pair", **named, "n_scored": pair["n"]} | dict(pair)
     for part in report.unfinished:
         yield {"row": "unfinished"} | dict(part) | {"text": failure(part)}
-    yield from ({"row": "remark", "text": remark} for remark in (*report.remarks, *report.reused))
+    yield from ({"row": "remark", "text": remark} for remark in (*report.left_out, *report.remarks, *report.reused))
     for tokens in report.tokens:
         yield {"row": "tokens", **tokens, "price_sources": ", ".join(tokens["price_sources"])}
     yield from ({"row": "replies"} | dict(replies) for replies in report.replies)

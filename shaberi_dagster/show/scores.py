@@ -42,6 +42,8 @@ class ScoreDocument(Document):
 
     def _for_people(self, width: int) -> Iterator[Block]:
         report, view = self.report, self.view
+        if report.left_out:
+            yield Sentences(report.left_out, "warning")
         if not report.rows:
             yield Sentences(["No scores."])
         if view.by == "run":
@@ -91,6 +93,8 @@ class ScoreDocument(Document):
 
     def _everything(self) -> Iterator[Block]:
         report = self.report
+        if report.left_out:
+            yield Sentences(report.left_out, "warning")
         yield from statistics_blocks(report, several=True)
         if not report.rows:
             yield Sentences(["No scores."])

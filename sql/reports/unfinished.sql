@@ -4,7 +4,7 @@ with unfinished as (
     select
         run_id, model, run_tag,
         coalesce(
-            nullif(from_json(status_by_benchmark, '"MAP(VARCHAR, VARCHAR)"')::map(varchar, varchar), map {}),
+            nullif(from_json(if(json_valid(status_by_benchmark), status_by_benchmark, null), '"MAP(VARCHAR, VARCHAR)"')::map(varchar, varchar), map {}),
             map {'': status}
         ).map_entries() as states
     from runs
