@@ -71,6 +71,7 @@ def score_records(report: ScoreReport) -> Iterator[Mapping[str, Any]]:
         yield {"row": "mean"} | {renamed.get(name, name): value for name, value in cells.items()}
     for statistic in report.statistics:
         renamed = {"run_tag": statistic["base_tag"], "score": statistic["mean"], "sd_runs": statistic["sd"]}
+        renamed["score_upper"] = statistic["mean_upper"]
         values = {"values": " ".join(map(repr, statistic["values"]))}
         yield {"row": "statistic"} | chosen | dict(statistic) | renamed | values
     for pair in report.judge_pairs:

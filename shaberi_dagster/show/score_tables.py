@@ -128,7 +128,7 @@ def statistics_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
     columns = [
         text("benchmark", "label"),
         text("judge", folds=True),
-        number("mean", form=_DECIMALS),
+        number("mean", lambda row: both_ends(row["mean"], row["mean_upper"])),
         number(("sd", "between", "runs"), "sd", form=_DECIMALS),
         number(("95 % CI", "between", "runs"), margin),
         number(

@@ -54,7 +54,7 @@ def run(base, **fields):
 def statistic(benchmark="elyza", n_runs=3, **fields):
     one = {"sd": None, "margin_of_error": None, "minimum": 7.5, "maximum": 7.5, "values": (7.5,)}
     several = {"sd": 0.12, "margin_of_error": 0.298, "minimum": 7.4, "maximum": 7.62, "values": (7.4, 7.5, 7.62)}
-    names = {"model": "org/model", "base_tag": "base", "judge": "gpt-5.1", "mean": 7.5}
+    names = {"model": "org/model", "base_tag": "base", "judge": "gpt-5.1", "mean": 7.5, "mean_upper": 7.5}
     shared = {"n_replies": 0, "n_shared": 0, **interval_columns(fields.pop("over_questions", None))}
     return {
         "benchmark": benchmark,
@@ -290,6 +290,11 @@ def test_repeated_runs_show_what_is_between_runs_under_titles_that_say_so():
     ]
     assert lines[4] == ["elyza", "gpt-5.1", "7.50", "0.12", "±0.30", "7.40–7.62", "3"]
     assert lines[6][:3] == ["mean", "of", "2"]
+
+
+def test_statistics_over_runs_have_both_ends_where_they_are_apart():
+    assert "0.60–0.75" in table([], statistics=[statistic(mean=0.6, mean_upper=0.75)])
+    assert "–0.61" not in table([], statistics=[statistic(mean=0.6, mean_upper=0.61)])
 
 
 def test_one_run_has_no_spread():
