@@ -30,8 +30,9 @@ from shaberi_dagster.statistics.intervals import Estimate, margin_of_error
 from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import check_known
 
-with lazily(__name__):  # polars, for the few runs that have strategies
+with lazily(__name__):  # polars, for the few runs that have strategies, and the list of prices
     from shaberi_dagster.reports import ensemble
+    from shaberi_dagster.runs import known_prices
 
 _ALL_RUNS = 1_000_000
 _OF_ODD_ROWS = (ArithmeticError, AttributeError, LookupError, SqlError, TypeError, ValueError)
@@ -59,13 +60,14 @@ def _read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, 
     if not (ranked.is_large or selection.of_other_questions):
         judges = list(selection.judges) or None
         replies = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
+    prices = known_prices.price_list(catalog) if selection.current_prices else None
     remarks = list(ranked.remarks)
     if ranked.is_large:
         remarks.append(f"More than {MOST_RUNS} runs: {_read_of_many(selection, top)}.")
     report = replace(
         ranked,
         remarks=remarks,
-        tokens=fetch(catalog, "cost", run_ids=run_ids),
+        tokens=fetch(catalog, "cost", run_ids=run_ids, prices=prices),
         unfinished=fetch(catalog, "unfinished", **selection.of_runs, judges=list(selection.judges) or None),
         replies=replies,
         strategies=() if ranked.is_large else _strategies(catalog, run_ids, selection.judges),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shaberi_dagster.reports.declared.cost import TOKENS, cost_line, stage_totals
+from shaberi_dagster.reports.declared.cost import TOKENS, cost_line, cost_totals, stage_totals
 from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, Table
 from shaberi_dagster.reports.requests import DEFAULT_VIEW, ScoreView
 from shaberi_dagster.reports.score_report import ScoreReport
@@ -83,6 +83,7 @@ class ScoreDocument(Document):
     def _costs(self) -> Iterator[Block]:
         tokens, view = self.report.tokens, self.view
         if view.cost:
+            yield from cost_totals(tokens)
             yield TOKENS.of(tokens, brief=True)
         is_short = len({row["benchmark"] for row in tokens}) == 1 if view.cost else not self._has_own_table
         if not is_short:

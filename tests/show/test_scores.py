@@ -307,6 +307,7 @@ def tokens(stage="answers", benchmark="elyza", calls=100, *, prompt=1000, comple
     names = {"model": "m", "run_tag": "a", "stage": stage, "benchmark": benchmark}
     numbers = {"calls": calls, "prompt_tokens": prompt, "completion_tokens": completion, "cost_usd": usd}
     rare = {"cached_tokens": None, "reasoning_tokens": None, "calls_without_usage": 0, "calls_without_price": 0}
+    rare |= {"calls_at_recorded_price": 0, "models_without_price": []}
     return {**names, **numbers, **rare, **priced, **fields}
 
 
@@ -328,7 +329,7 @@ def test_tokens_and_cost_have_a_line_for_each_stage_and_benchmark_and_a_total():
         ["answers", "tengu", "100", "1,000", "2,000", "0.0625"],
         ["judgements", "elyza", "100", "1,000", "2,000", "1.5000"],
         ["total", "300", "3,000", "6,000", "1.6875"],
-        ["Prices: genai-prices 0.2.3, at each call's date (2026-06-30 to 2026-07-01)."],
+        ["Prices: genai-prices 0.2.3, as known now (2026-06-30 to 2026-07-01)."],
     ]
 
 
@@ -355,7 +356,7 @@ def test_unknown_tokens_and_costs_are_called_unknown_and_counted():
         ["pass_outputs", "elyza", "2", "-", "-", "-"],  # all failed: nothing is missing from the sum
         ["total", "962", "1,000 + unknown", "2,000 + unknown", "0.1250 + unknown"],
     ]
-    note = "Prices: genai-prices 0.2.3, at each call's date (2026-07-01); "
+    note = "Prices: genai-prices 0.2.3, as known now (2026-07-01); "
     assert lines[-1] == [f"{note}643 calls of unknown price or tokens are not in the sum."]
 
 
