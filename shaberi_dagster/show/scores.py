@@ -1,6 +1,6 @@
 """Scores of runs, as they are shown."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,8 +36,8 @@ class ScoreDocument(Document):
     def blocks(self, width: int | None) -> Iterator[Block]:
         """The scores, what they are, and what they cost."""
         if width is None:
-            return self._everything()
-        blocks = self._for_people(width)
+            return _said_once(self._everything())
+        blocks = _said_once(self._for_people(width))
         return map(_with_all_columns, blocks) if self.view.wide else blocks
 
     def _for_people(self, width: int) -> Iterator[Block]:
@@ -139,6 +139,24 @@ class ScoreDocument(Document):
     def records(self) -> Iterator[Mapping[str, Any]]:
         """Lines of which `row` says what they are."""
         return score_records(self.report)
+
+
+def _said_once(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Leave out sentences that another block has said: several rankings have the same remarks."""
+    seen: set[str] = set()
+
+    def new(texts: Sequence[str]) -> list[str]:
+        found = [text for text in dict.fromkeys(texts) if text not in seen]
+        seen.update(found)
+        return found
+
+    for block in blocks:
+        if isinstance(block, Sentences):
+            yield replace(block, texts=new(block.texts))
+        elif isinstance(block, Table):
+            yield replace(block, notes=new(block.notes))
+        else:
+            yield block
 
 
 def _with_all_columns(block: Block) -> Block:

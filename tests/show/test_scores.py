@@ -297,6 +297,14 @@ def test_statistics_over_runs_have_both_ends_where_they_are_apart():
     assert "–0.61" not in table([], statistics=[statistic(mean=0.6, mean_upper=0.61)])
 
 
+def test_several_rankings_say_the_same_remark_once():
+    rows = [row("elyza", model=model, judge="rule:x", question_set=asked, score_upper=0.9, n_undecided=2, score=0.5)
+            for model, asked in (("a", "elyza@100"), ("b", "elyza@100"), ("c", "elyza@9"), ("d", "elyza@9"))]  # fmt: skip
+    text = board(rows, width=200)
+    assert text.count("Judge rule:x") == 2
+    assert text.count("Undecided answers are wrong") == 1
+
+
 def test_one_run_has_no_spread():
     lines = [line.split() for line in table([], statistics=[statistic(n_runs=1)]).splitlines()]
     assert ["elyza", "gpt-5.1", "7.50", "-", "-", "-", "1"] in lines
