@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, RULE, get_benchmark
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.spec import judge_names
@@ -28,6 +28,7 @@ from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.statistics.sequential import Floats, question_weights
 from shaberi_dagster.util.identity import PARTIAL_TAG, check_model_name, check_run_tag, run_id_of
 
+_IS_UNDECIDED = (pl.col("status") == "excluded") & pl.col("judge").str.starts_with(RULE)
 _MARGIN = 0.02  # of the highest score, as `compare` has it
 _FEWEST = 2
 _TOO_FEW = (
@@ -335,17 +336,26 @@ class CandidateScores:
         self._candidates, self._pool, self._workspace = candidates, pool, workspace
         self._tried: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
         self._names = [candidate.name for candidate in candidates]
-        self._evaluated = self._of_evaluations()
+        self._evaluated, self._decided = self._ends(self._of_evaluations())
 
-    def known(self) -> Floats:
-        """Read the scores (candidates × questions, NaN is none); those of evaluations count before those of parts."""
-        partial = self._pool.matrix(self._of_parts(), self._names)
-        return np.where(np.isnan(self._evaluated), partial, self._evaluated)
+    def known(self) -> tuple[Floats, Floats]:
+        """Read the scores (candidates × questions, NaN is none); those of evaluations count before those of parts.
+
+        Returns:
+            Both ends: what a rule could not decide is wrong in the first, and none in the second.
+        """
+        partial, decided = self._ends(self._of_parts())
+        is_partial = np.isnan(self._evaluated)
+        return np.where(is_partial, partial, self._evaluated), np.where(is_partial, decided, self._decided)
+
+    def _ends(self, rows: pl.DataFrame) -> tuple[Floats, Floats]:
+        lower = rows.with_columns(score=pl.when(_IS_UNDECIDED).then(0.0).otherwise("score"))
+        return self._pool.matrix(lower, self._names), self._pool.matrix(rows.filter(~_IS_UNDECIDED), self._names)
 
     def unasked(self, questions: Iterable[int]) -> dict[str, list[tuple[str, str]]]:
         """Map each partial run to those of these questions, without a score, that it would have to be asked."""
         missing: dict[str, dict[tuple[str, str], None]] = {}
-        wanted, known = list(questions), self.known()
+        wanted, (known, _) = list(questions), self.known()
         for row, candidate in enumerate(self._candidates):
             if candidate.can_be_asked:
                 asked = missing.setdefault(candidate.partial_run_id, {})
@@ -404,20 +414,20 @@ class CandidateScores:
         graders = [judge.name for judge in spec.judges if judge.name not in judges]
         check_endpoints(spec, self._workspace, answers=self._pool.names, judges=judges, graders=graders)
 
-    def _of_evaluations(self) -> Floats:
+    def _of_evaluations(self) -> pl.DataFrame:
         """From the scores of whole runs."""
-        columns = ["run_id", "benchmark", "question_id", "strategy", "judge", "pipeline", "score"]
+        columns = ["run_id", "benchmark", "question_id", "strategy", "judge", "pipeline", "status", "score"]
         run_ids = {candidate.name: candidate.run_ids for candidate in self._candidates}
         keys = {"run_id": [run_id for own in run_ids.values() for run_id in own], "benchmark": self._pool.names}
         rows = self._workspace.lake.read("scores", keys, columns).filter(pipeline=BASELINE)
-        return self._pool.matrix(self._named(rows, run_ids), self._names)
+        return self._named(rows, run_ids)
 
     def _of_parts(self) -> pl.DataFrame:
         """From the judgements of partial runs."""
         columns = ["run_id", "benchmark", "question_id", "strategy", "judge", "status", "superseded", "score"]
         keys = {"run_id": [candidate.partial_run_id for candidate in self._candidates], "benchmark": self._pool.names}
         rows = self._workspace.lake.read("judgements", keys, columns)
-        rows = rows.filter(~pl.col("superseded"), pl.col("status") == "ok")
+        rows = rows.filter(~pl.col("superseded"), (pl.col("status") == "ok") | _IS_UNDECIDED)
         return self._named(rows, {candidate.name: (candidate.partial_run_id,) for candidate in self._candidates})
 
     def _named(self, rows: pl.DataFrame, runs: Mapping[str, Sequence[str]]) -> pl.DataFrame:
@@ -426,7 +436,7 @@ class CandidateScores:
         parts = [
             rows.filter(pl.col("run_id").is_in(run_ids), pl.col("strategy").eq_missing(pl.lit(strategies[name])))
             .with_columns(model=pl.lit(name))
-            .select("model", "benchmark", "question_id", "judge", "score")
+            .select("model", "benchmark", "question_id", "judge", "status", "score")
             for name, run_ids in runs.items()
         ]
         return pl.concat(parts)

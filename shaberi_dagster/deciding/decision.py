@@ -19,6 +19,7 @@ from shaberi_dagster.deciding.candidates import (
 from shaberi_dagster.deciding.history import Past, calibrated, outside, past_scores
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.lake.schemas import DECISION_LOOKS, DECISIONS
+from shaberi_dagster.reports.undecided import cannot_tell
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.statistics.calibration import Calibration, error_of_pair
 from shaberi_dagster.statistics.sequential import (
@@ -237,10 +238,12 @@ def decide(
     record.state("running", 0)
     for n_asked in _rounds(decision, scores):
         scores.ask(contest.boundary.order.questions[:n_asked], contest.alive)
-        found = contest.look(scores.known(), n_asked)
+        known, decided = scores.known()
+        found = contest.look(known, n_asked, decided)
         record.add(found)
         after_round(found)
-        reason = _hindrance(decision, workspace, found, n_asked)
+        is_undecided = (~np.isnan(known) & np.isnan(decided))[contest.alive]
+        reason = _hindrance(decision, workspace, found, n_asked, float(is_undecided.mean()))
         if contest.is_decided:
             record.state("decided", n_asked)
             return
@@ -278,17 +281,26 @@ class Contest:
         """Return whether all that are left are equal, or one is left."""
         return all(pair in self.verdicts for pair in combinations(self.alive, 2))
 
-    def look(self, known: Floats, n_asked: int) -> list[Look]:
+    def look(self, known: Floats, n_asked: int, decided: Floats | None = None) -> list[Look]:
         """Decide what can be decided after some questions of the order.
 
         Args:
             known: Scores, shape (candidates, questions); NaN is none.
             n_asked: Questions asked.
+            decided: The same without what a rule could not decide, which is wrong in `known`; a verdict has to hold
+                for both. None: all is decided.
         """
         if self.boundary.history and n_asked < len(self.boundary.weights):
             self._find_outsiders(known, n_asked)
         open_pairs = [pair for pair in combinations(self.alive, 2) if pair not in self.verdicts]
         found = [self._look(known, pair, n_asked) for pair in open_pairs]
+        if decided is not None and np.isnan(decided).sum() > np.isnan(known).sum():
+            found = [
+                look
+                if look.verdict == self._verdict(decided, (look.a, look.b), n_asked)
+                else replace(look, verdict="open")
+                for look in found
+            ]
         self.verdicts |= {(look.a, look.b): look.verdict for look in found if look.verdict != "open"}
         beaten = {b if verdict == "A" else a for (a, b), verdict in self.verdicts.items() if verdict in {"A", "B"}}
         self.alive = [candidate for candidate in self.alive if candidate not in beaten]
@@ -307,12 +319,21 @@ class Contest:
                     self.boundary = replace(self.boundary, order=order)
                 self._since[candidate], self.beyond[candidate] = n_asked, beyond
 
+    def _verdict(self, decided: Floats, pair: tuple[int, int], n_asked: int) -> Verdict:
+        """Return the verdict over what rules decided; "open" where that is nothing."""
+        a, b = pair
+        if np.isnan(decided[a] - decided[b])[self.boundary.order.questions[:n_asked]].all():
+            return "open"
+        return self.boundary.look(decided[a], decided[b], n_asked, self._since_of(pair))[-1]
+
+    def _since_of(self, pair: tuple[int, int]) -> int | None:
+        return min((self._since[candidate] for candidate in pair if candidate in self._since), default=None)
+
     def _look(self, known: Floats, pair: tuple[int, int], n_asked: int) -> Look:
         a, b = pair
         asked: Indices = self.boundary.order.questions[:n_asked]
         n_scored = int((~np.isnan(known[a, asked] - known[b, asked])).sum())
-        since = min((self._since[candidate] for candidate in pair if candidate in self._since), default=None)
-        estimate, lower, upper, verdict = self.boundary.look(known[a], known[b], n_asked, since)
+        estimate, lower, upper, verdict = self.boundary.look(known[a], known[b], n_asked, self._since_of(pair))
         look = Look(a, b, n_asked, n_scored, estimate, lower, upper, verdict)
         missing = 1 - n_scored / n_asked
         ended = n_asked == len(self.boundary.weights)
@@ -329,13 +350,17 @@ def _rounds(decision: Decision, scores: CandidateScores) -> Iterator[int]:
         yield from decision.looks
 
 
-def _hindrance(decision: Decision, workspace: Workspace, found: Sequence[Look], n_asked: int) -> str | None:
+def _hindrance(
+    decision: Decision, workspace: Workspace, found: Sequence[Look], n_asked: int, undecided: float
+) -> str | None:
     """Say why nothing more can be known; None if more can."""
     if objection := workspace.budget.objection():
         return objection
     failing = [look for look in found if 1 - look.n_scored / n_asked > _MOST_FAILING]
     if failing:
         return f"of {n_asked} questions only {min(look.n_scored for look in failing)} have a score of both"
+    if n_asked == len(decision.pool.questions) and undecided:
+        return cannot_tell(undecided, 1)
     if n_asked == len(decision.pool.questions):
         return "too many questions have no score of both"
     return None

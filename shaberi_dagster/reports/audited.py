@@ -1,9 +1,7 @@
 """Audits of rule verdicts beside scores: how often the rules were wrong, and by how much that moves an interval."""
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from statistics import NormalDist, fmean
+from statistics import fmean
 from typing import Any
 
 import duckdb
@@ -13,11 +11,10 @@ from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.figures import counted
 from shaberi_dagster.reports.reading import Scales
 from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.scores import RowAudit, ScoreRow
+from shaberi_dagster.reports.scores import RowAudit, ScoreRow, moved
 from shaberi_dagster.statistics.audits import AuditSums
-from shaberi_dagster.statistics.intervals import CONFIDENCE, Estimate, Interval
+from shaberi_dagster.statistics.intervals import Estimate
 
-_USUAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 ON_WRITTEN_REPLIES = 7, 449, 0.032
 """Of verdicts on replies that nobody tuned on: the wrong ones, all, and the upper end of the exact interval."""
 _SUMS = ("weight", "heaviest", "false_rights", "false_wrongs", "unsettled")
@@ -125,17 +122,5 @@ def mean_audit(rows: Sequence[ScoreRow]) -> RowAudit | None:
 
 
 def corrected(estimate: Estimate | None, audit: RowAudit | None) -> Estimate | None:
-    """Return an estimate without the errors that an audit expects of the rule, and with what is unsure of that.
-
-    Value and both ends move by the shift; how far they reach is the root of the sum of both squares (MOVER, as in
-    `statistics.audits`), within the scale if there was one.
-    """
-    if estimate is None or audit is None:
-        return estimate
-    value = estimate.value + audit.shift
-    lower = value - math.hypot(estimate.value - estimate.interval.lower, audit.down)
-    upper = value + math.hypot(estimate.interval.upper - estimate.value, audit.up)
-    if estimate.ends:
-        value, lower, upper = (min(max(end, estimate.ends[0]), estimate.ends[1]) for end in (value, lower, upper))
-    error = math.hypot(estimate.standard_error, (audit.down + audit.up) / 2 / _USUAL)
-    return replace(estimate, value=value, interval=Interval(lower, upper), standard_error=error)
+    """Return an estimate without the errors that an audit expects of the rule, and with what is unsure of that."""
+    return moved(estimate, *audit[:3]) if estimate and audit else estimate

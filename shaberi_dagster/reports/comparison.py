@@ -182,7 +182,11 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
     of_rules = pl.col("judge").str.starts_with(RULE)
     reasons, remarks = _unlike(catalog, a, b, benchmarks=names, judges=judges, pipeline=request.pipeline)
     reasons += [*_other_questions(catalog, a, b, sections, request), *(why for link in links for why in link.reasons)]
-    remarks = [*(link.remark for link in links), *remarks, *reuse_remarks(catalog, [*a.run_ids, *b.run_ids])]
+    remarks = [
+        *(link.remark for link in links),
+        *remarks,
+        *(said.removesuffix(".") for said in reuse_remarks(catalog, [*a.run_ids, *b.run_ids])),
+    ]
     if reasons and not request.anyway:
         sections = tuple(map(_without_verdict, sections))
     return ComparisonReport(

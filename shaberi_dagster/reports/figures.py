@@ -9,6 +9,7 @@ from shaberi_dagster.statistics.intervals import Interval
 
 _SMALLEST_P, _SMALLEST_SHARE = 0.001, 0.005
 _MOST_LISTED = 5
+NO_INTERVAL = "CI -: fewer than two questions have a score."
 APART = 0.02
 """From how far on the ends of a score are both shown."""
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist, fmean
+from statistics import NormalDist
 from typing import Any
 
 import duckdb
@@ -11,11 +11,10 @@ import duckdb
 from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.figures import signed_interval
 from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.scores import OVERALL, RowLink, ScoreRow, Tie, grouped
+from shaberi_dagster.reports.scores import OVERALL, USUAL, RowLink, ScoreRow, Tie, grouped, moved, with_error
 from shaberi_dagster.statistics.intervals import CONFIDENCE, Estimate, Interval
 
-_USUAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-_SEEN = _USUAL + NormalDist().inv_cdf(0.8)
+_SEEN = USUAL + NormalDist().inv_cdf(0.8)
 """Standard errors that a detectable difference is wide."""
 
 
@@ -78,9 +77,9 @@ class UsedLink:
         if row["lower"] is None:
             return {**row, "difference": difference, "equal": False}
         reach = NormalDist().inv_cdf((1 + confidence) / 2)
-        down, up = (math.hypot(side, reach * half) for side in _reaches(row))
-        lower, upper = difference - down, difference + up
-        error = math.hypot(fmean(_reaches(row)) / reach, half)
+        ends = with_error(row["difference"], Interval(row["lower"], row["upper"]), reach * half, reach * half)
+        lower, upper = ends.lower + shift, ends.upper + shift
+        error = math.hypot((row["upper"] - row["lower"]) / 2 / reach, half)
         p = 2 * NormalDist().cdf(-abs(difference) / error) if error else float(difference == 0)
         shown = "tied" if lower <= 0 <= upper else "better" if difference > 0 else "worse"
         margin, least = row["margin"], row["minimum_detectable_effect"]
@@ -95,10 +94,6 @@ class UsedLink:
             "verdict": row["verdict"] if row["verdict"] == "withheld" else shown,
             "equal": bool(margin and -margin <= lower and upper <= margin),
         }
-
-
-def _reaches(row: Row) -> tuple[float, float]:
-    return row["difference"] - row["lower"], row["upper"] - row["difference"]
 
 
 def find_links(
@@ -192,35 +187,22 @@ def _row_link(row: ScoreRow, judge: str, prompt: str | None, link: Mapping[str, 
 
 def _error(link: Row) -> float:
     """Return the standard error of an offset as of a normal estimate with the same interval."""
-    return float(link["upper"] - link["lower"]) / 2 / _USUAL
+    return float(link["upper"] - link["lower"]) / 2 / USUAL
 
 
 def widened(estimate: Estimate | None, error: float) -> Estimate | None:
-    """Return an estimate with one more standard error, of a link; within its scale if it had one."""
-    if estimate is None or not error:
-        return estimate
-    down, up = estimate.value - estimate.interval.lower, estimate.interval.upper - estimate.value
-    lower, upper = estimate.value - math.hypot(down, _USUAL * error), estimate.value + math.hypot(up, _USUAL * error)
-    if estimate.ends:
-        lower, upper = max(lower, estimate.ends[0]), min(upper, estimate.ends[1])
-    return replace(estimate, interval=Interval(lower, upper), standard_error=math.hypot(estimate.standard_error, error))
+    """Return an estimate with one more standard error, of a link."""
+    return moved(estimate, 0.0, USUAL * error, USUAL * error) if estimate and error else estimate
 
 
 def across(tie: Tie | None, link: RowLink | None, best: RowLink | None) -> Tie | None:
     """Return how a line is beside the best where one of both is linked: with the link's uncertainty."""
     used = link or best
-    if (
-        tie is None
-        or used is None
-        or (link is None) == (best is None)
-        or tie.interval is None
-        or tie.difference is None
-    ):
+    if not (tie and tie.interval and used) or tie.difference is None or (link and best):
         return tie
-    half = _USUAL * used.mean_error
-    lower = tie.difference - math.hypot(tie.difference - tie.interval.lower, half)
-    upper = tie.difference + math.hypot(tie.interval.upper - tie.difference, half)
-    error = (upper - lower) / 2 / _USUAL
+    ends = with_error(tie.difference, tie.interval, *[USUAL * used.mean_error] * 2)
+    error = (ends.upper - ends.lower) / 2 / USUAL
     p = max(tie.p_value or 0.0, 2 * NormalDist().cdf(-abs(tie.difference) / error)) if error else tie.p_value
-    state = tie.against_best if tie.against_best == "withheld" else "tied" if lower <= 0 <= upper else "below"
-    return replace(tie, against_best=state, interval=Interval(lower, upper), p_value=p)
+    if not tie.why:
+        tie = replace(tie, against_best="tied" if ends.lower <= 0 <= ends.upper else "below")
+    return replace(tie, interval=ends, p_value=p)

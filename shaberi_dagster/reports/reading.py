@@ -20,7 +20,7 @@ with lazily(__name__):  # they cost start-up time
 
     from shaberi_dagster.benchmarks import registry
     from shaberi_dagster.passes import registry as passes
-    from shaberi_dagster.runs import spec
+    from shaberi_dagster.runs import known_prices, spec
 
 
 def read_report(catalog: duckdb.DuckDBPyConnection, report: Report, selection: Any) -> Document:
@@ -90,6 +90,8 @@ def _selected(catalog: duckdb.DuckDBPyConnection, table: Table, selection: Any) 
         if chosen.get(name):
             check_known(kind.partition(" ")[0], chosen[name], known_names(catalog, kind, chosen[name]))
     names = parsed_statement(catalog, table.sql).named_parameters
+    if "prices" in names:
+        chosen["prices"] = known_prices.price_list(catalog)
     return run_statement(catalog, table.sql, {name: chosen.get(name) or None for name in names})
 
 

@@ -391,6 +391,7 @@ class Report:
         empty: What is said where the first table has no rows.
         examples: Command lines.
         more: What the help says below them.
+        lead: Makes what stands before the tables.
         read: Reads what no statement can say, instead of the tables.
     """
 
@@ -402,6 +403,7 @@ class Report:
     empty: str = "There is nothing yet."
     examples: Sequence[str] = ()
     more: str = ""
+    lead: Callable[[Mapping[str, Sequence[Row]]], Sequence[Block]] | None = None
     read: "Callable[[duckdb.DuckDBPyConnection, Any], Document] | None" = None
 
     @property
@@ -426,6 +428,7 @@ class Report:
         verdict = [self.verdict(rows)] if self.verdict and first else []
         said: list[Block] = [
             Sentences(verdict, "verdict"),
+            *(self.lead(rows) if self.lead and first else []),
             *(table.of(rows[table.name]) for table in self.tables if rows[table.name]),
             Sentences([] if first else [self.empty]),
         ]

@@ -11,19 +11,24 @@ from shaberi_dagster.reports.figures import listed
 
 def reuse_remarks(catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> list[str]:
     """Say of each of these runs how many replies of which other runs it uses."""
-    rows = fetch(catalog, "reused_replies", run_ids=list(run_ids))
-    return [reuse_remark(row["run_id"], row["reused_replies"]) for row in rows]
+    return [
+        reuse_remark(f"{row['model']} {row['run_tag']}", row["reused_replies"], f" of {row['n_answers'] or 0:,}")
+        for row in fetch(catalog, "reused_replies", run_ids=list(run_ids))
+    ]
 
 
-def reuse_remark(run_id: str, reused: str) -> str:
-    """Say how many replies of which other runs a run uses.
+def reuse_remark(run: str, reused: str, of_answers: str = "") -> str:
+    """Say how many replies of which other runs a run uses: `m july: 12 of 40 answers are replies of run m@@june`.
 
     Args:
-        run_id: The run.
+        run: The run.
         reused: Column `reused_replies` of the table `runs`.
+        of_answers: How many answers the run has.
     """
     by_stage: Mapping[str, Mapping[str, int]] = orjson.loads(reused)
     counts = [
-        f"{n:,} {stage.replace('_', ' ')} of {run}" for stage, by_run in by_stage.items() for run, n in by_run.items()
+        f"{n:,}{of_answers if stage == 'answers' else ''} {stage.replace('_', ' ')} are replies of run {other}"
+        for stage, by_run in by_stage.items()
+        for other, n in by_run.items()
     ]
-    return f"Run {run_id} uses replies of other runs: {listed(counts)}. They are no evidence of its own."
+    return f"{run}: {listed(counts)}."

@@ -1,12 +1,12 @@
 """The scores of runs, read from the lake with everything that says how far they hold."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
 import duckdb
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.errors import ConfigurationError, SqlError
 from shaberi_dagster.lake.statements import fetch, fetch_as
 from shaberi_dagster.reports.audited import with_audits
 from shaberi_dagster.reports.linked import with_links
@@ -21,10 +21,7 @@ from shaberi_dagster.reports.scores import ScoreRow, grouped, interval_columns
 from shaberi_dagster.reports.single_scores import SingleScores
 from shaberi_dagster.reports.standings import read_standings, with_ties
 from shaberi_dagster.reports.uncertainty import (
-    judge_remarks,
-    read_judge_means,
-    read_ties,
-    read_unfinished,
+    leniency_remarks,
     version_remarks,
     with_intervals,
     with_leniency,
@@ -33,10 +30,13 @@ from shaberi_dagster.statistics.intervals import Estimate, margin_of_error
 from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import check_known
 
-with lazily(__name__):  # polars, for the few runs that have strategies
+with lazily(__name__):  # polars, for the few runs that have strategies, and the list of prices
     from shaberi_dagster.reports import ensemble
+    from shaberi_dagster.runs import known_prices
 
 _ALL_RUNS = 1_000_000
+_OF_ODD_ROWS = (ArithmeticError, AttributeError, LookupError, SqlError, TypeError, ValueError)
+"""Errors that contradictory rows of a run cause."""
 
 
 def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *, top: int = 0) -> ScoreReport:
@@ -50,21 +50,25 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *
     Raises:
         ConfigurationError: Nothing is selected, or runs that are to be put into one aggregate are not alike.
     """
+    return _without_odd_runs(catalog, selection, lambda chosen: _read_scores(catalog, chosen, top))
+
+
+def _read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, top: int) -> ScoreReport:
     ranked, single = _read_ranked(catalog, selection, top)
     run_ids = sorted({row.run_id for row in ranked.rows})
     replies: Sequence[Row] = ()
     if not (ranked.is_large or selection.of_other_questions):
         judges = list(selection.judges) or None
         replies = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
+    prices = known_prices.price_list(catalog) if selection.current_prices else None
     remarks = list(ranked.remarks)
     if ranked.is_large:
         remarks.append(f"More than {MOST_RUNS} runs: {_read_of_many(selection, top)}.")
     report = replace(
         ranked,
         remarks=remarks,
-        tokens=fetch(catalog, "cost", run_ids=run_ids),
-        ties=read_ties(single, ranked.rows) if _has_intervals(ranked, selection) else {},
-        unfinished=read_unfinished(catalog, selection.of_runs, selection.judges),
+        tokens=fetch(catalog, "cost", run_ids=run_ids, prices=prices),
+        unfinished=fetch(catalog, "unfinished", **selection.of_runs, judges=list(selection.judges) or None),
         replies=replies,
         strategies=() if ranked.is_large else _strategies(catalog, run_ids, selection.judges),
     )
@@ -105,7 +109,43 @@ def read_rankings(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection,
     Raises:
         ConfigurationError: Nothing is selected.
     """
-    return _read_ranked(catalog, selection, top)[0]
+    return _without_odd_runs(catalog, selection, lambda chosen: _read_ranked(catalog, chosen, top)[0])
+
+
+def _without_odd_runs(
+    catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, read: Callable[[ScoreSelection], ScoreReport]
+) -> ScoreReport:
+    """Read scores; where that fails, those of the runs that can be read, and say which are left out."""
+    try:
+        return read(selection)
+    except _OF_ODD_ROWS:
+        runs = {row.run_id: row for row in _read_rows(catalog, selection)}
+
+        def problem(run_ids: Sequence[str]) -> str:
+            rows = [runs[run_id] for run_id in run_ids]
+            benchmarks, judges = {row.benchmark for row in rows}, {row.judge for row in rows}
+            try:
+                read(replace(selection, without=selection.without | (runs.keys() - set(run_ids))))
+                read_settings(catalog, run_ids, benchmarks, judges, selection.pipeline)
+            except _OF_ODD_ROWS as error:
+                return f"{type(error).__name__}: {error}".partition("\n")[0]
+            return ""
+
+        odd = _odd_runs(list(runs), problem)
+        if not odd or len(odd) == len(runs):
+            raise
+        rest = read(replace(selection, without=selection.without | odd.keys()))
+        named = ((runs[run_id], why) for run_id, why in odd.items())
+        return replace(rest, left_out=[f"left out: {row.model}@@{row.run_tag}: {why}" for row, why in named])
+
+
+def _odd_runs(run_ids: Sequence[str], problem: Callable[[Sequence[str]], str]) -> dict[str, str]:
+    """Find the runs that cannot be read, each with its problem, by halves."""
+    why = problem(run_ids)
+    if not why or len(run_ids) == 1:
+        return dict.fromkeys(run_ids, why) if why else {}
+    middle = len(run_ids) // 2
+    return _odd_runs(run_ids[:middle], problem) | _odd_runs(run_ids[middle:], problem)
 
 
 def _read_ranked(
@@ -122,9 +162,9 @@ def _read_ranked(
         rows=rows,
         over=selection.over,
         benchmarks=benchmarks_in(catalog),
+        reused=reuse_remarks(catalog, sorted({row.run_id for row in rows})),
     )
     remarks = [*_remarks(selection), *version_remarks(rows)]
-    remarks += reuse_remarks(catalog, sorted({row.run_id for row in rows}))
     names = {row.run_id: f"{row.model} {row.run_tag}" for row in rows}
     remarks += [
         f"Not sent for {names[spec['run_id']]}, as its endpoint's file says: {', '.join(spec['not_sent'])}."
@@ -165,6 +205,10 @@ def _check_names(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, 
 
 def _read_rows(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> list[ScoreRow]:
     """From the roll-up, unless scores over other questions or of objects are asked for."""
+    return [row for row in _read_all_rows(catalog, selection) if row.run_id not in selection.without]
+
+
+def _read_all_rows(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> list[ScoreRow]:
     chosen = {**selection.of_runs, "judges": list(selection.judges) or None, "pipeline": selection.pipeline}
     if not selection.of_other_questions:
         return fetch_as(ScoreRow, catalog, "scores", **chosen, null_policy=selection.null_policy)
@@ -189,13 +233,11 @@ def _with_judges(catalog: duckdb.DuckDBPyConnection, report: ScoreReport) -> Sco
     if len(judges) == 1:
         return report
     rows, connected = (report.rows, {}) if report.is_large else with_leniency(catalog, report.rows)
-    means = read_judge_means(catalog, rows)
     return replace(
         report,
         rows=rows,
-        judge_means=means,
         judge_pairs=[] if report.is_large else fetch(catalog, "judge_pairs", judges=judges),
-        remarks=[*report.remarks, *judge_remarks(rows, means, connected)],
+        remarks=[*report.remarks, *leniency_remarks(connected)],
     )
 
 

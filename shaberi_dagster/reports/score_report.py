@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
 from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.scores import RunMean, ScoreRow, Tie, benchmark_order, grouped
+from shaberi_dagster.reports.scores import RunMean, ScoreRow, benchmark_order, grouped
 from shaberi_dagster.util.lazy import lazily
 
 with lazily(__name__):  # only for those who want frames
@@ -40,17 +40,15 @@ class ScoreReport:
             `run_statistics.sql`. margin_of_error is half the width of the 95 % interval of the mean between runs, which
             says how stable it is; the interval over questions is of all runs' samples; n_shared of the n_replies are
             the reply to another one's call, which no spread between runs comes from. Empty when none were asked for.
-        judge_means: Means over the judges that all compared runs share, when there are several: rows of
-            `judge_means.sql`, score None when the runs share none. adjusted_score is over all judges whose leniency is
-            known, asked says for which question sets the runs compare.
-        judge_pairs: Agreement of these judges: rows of `judge_pairs.sql`.
-        unfinished: Benchmarks of runs that are not complete, with state (`partial`, `running`, or `error: ` and why)
-            and, of the part that failed, who (`answers` or `judge NAME`; empty when nothing is there), n_planned,
-            n_failed and classes: the count of each class of failure.
+        judge_pairs: Agreement of the judges, when there are several: rows of `judge_pairs.sql`.
+        unfinished: Benchmarks of runs that are not complete: rows of `unfinished.sql`, with state (`partial`,
+            `running`, or `error: ` and why) and, of the part that failed, who (`answers` or `judge NAME`; empty when
+            nothing is there), n_planned, n_failed and classes: the count of each class of failure.
         replies: Fate of the replies, by run, judge and benchmark: rows of `ledger.sql`; empty for very many runs.
         over: The source of other questions: questions, or categories where there are ten or more.
-        ties: By model, run tag and judge.
         remarks: Further facts, one sentence each.
+        left_out: Runs whose rows cannot be read, one sentence each.
+        reused: Whose replies runs use, one sentence each.
         benchmarks: The known benchmarks, gone ones of plugins included.
         rankings: One line for each model and base tag, among those that compare.
         not_ranked: Runs that have less than those: model, tag, why, and score, the mean of what they have.
@@ -62,13 +60,13 @@ class ScoreReport:
     rows: Sequence[ScoreRow]
     tokens: Sequence[Row] = ()
     statistics: Sequence[Row] = ()
-    judge_means: Sequence[Row] = ()
     judge_pairs: Sequence[Row] = ()
     unfinished: Sequence[Row] = ()
     replies: Sequence[Row] = ()
     over: str = "questions"
-    ties: Mapping[tuple[str, str, str], Tie] = field(default_factory=dict)
     remarks: Sequence[str] = ()
+    left_out: Sequence[str] = ()
+    reused: Sequence[str] = ()
     benchmarks: Mapping[str, Benchmark] = field(default_factory=lambda: ALL_BENCHMARKS)
     rankings: "Sequence[Ranking]" = ()
     not_ranked: Sequence[Row] = ()
@@ -87,7 +85,7 @@ class ScoreReport:
         """
         order = benchmark_order()
         means = [
-            RunMean(*key, tuple(sorted(rows, key=lambda row: order(row.benchmark))), self.ties.get(key))
+            RunMean(*key, tuple(sorted(rows, key=lambda row: order(row.benchmark))))
             for key, rows in grouped(self.rows, lambda row: (row.model, row.run_tag, row.judge))
         ]
         groups = [group for _, group in grouped(means, lambda mean: mean.asked)]

@@ -4,21 +4,24 @@ Plain rows from whatever query; names in them are untrusted. Every number says w
 planned and scored, how many failed, which question set, which null policy, which pass pipeline.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.reports.figures import are_apart, is_number, signed
 from shaberi_dagster.reports.undecided import Undecided, says_wrong
-from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
+from shaberi_dagster.statistics.intervals import CONFIDENCE, Estimate, Interval, mean_of_estimates
 
 T = TypeVar("T")
 K = TypeVar("K")
 OVERALL = "overall"
 MEAN_OF = "mean of "
+USUAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+"""Standard errors that half of a 95 % interval is wide."""
 _ROUNDING = 0.005  # of what is shown
 _NOT_SHOWN = {"over_questions", "over_decided", "judge_prompt", "link", "audit"}
 
@@ -283,14 +286,12 @@ class RunMean(Counts):
         run_tag: Its run.
         judge: The judge.
         rows: The benchmarks' rows, in the benchmarks' order.
-        tie: Its comparison with the best run; None when it was not compared.
     """
 
     model: str
     run_tag: str
     judge: str
     rows: tuple[ScoreRow, ...]
-    tie: Tie | None = None
 
     @property
     def _scored(self) -> list[ScoreRow]:
@@ -358,27 +359,27 @@ def spanned(lower: Estimate | None, upper: Estimate | None) -> Estimate | None:
     return replace(lower, interval=Interval(lower.interval.lower, max(lower.interval.upper, upper.interval.upper)))
 
 
+def with_error(value: float, interval: Interval, down: float, up: float) -> Interval:
+    """Return an interval around a value with one more uncertainty: the root of the sum of both squares (MOVER)."""
+    return Interval(value - math.hypot(value - interval.lower, down), value + math.hypot(interval.upper - value, up))
+
+
+def moved(estimate: Estimate, shift: float, down: float, up: float) -> Estimate:
+    """Return an estimate with a shift that may be lower by `down` or higher by `up`; within its scale if it has one."""
+    wider = with_error(estimate.value, estimate.interval, down, up)
+    value, lower, upper = (end + shift for end in (estimate.value, wider.lower, wider.upper))
+    if estimate.ends:
+        value, lower, upper = (min(max(end, estimate.ends[0]), estimate.ends[1]) for end in (value, lower, upper))
+    error = math.hypot(estimate.standard_error, (down + up) / 2 / USUAL)
+    return replace(estimate, value=value, interval=Interval(lower, upper), standard_error=error)
+
+
 def interval_columns(estimate: Estimate | None) -> dict[str, Any]:
     """Return the columns of an estimate: its 95 % interval over questions, and their number."""
     return {
         "ci_questions_lower": estimate and estimate.interval.lower,
         "ci_questions_upper": estimate and estimate.interval.upper,
         "n_questions": estimate and estimate.n,
-    }
-
-
-def tie_columns(tie: Tie | None) -> dict[str, Any]:
-    """Return the columns of a comparison with the best: the verdict, and the difference over what both have."""
-    return {
-        "against_best": tie and tie.against_best,
-        "p_value": tie and tie.p_value,
-        "n_compared_runs": tie and tie.n_runs,
-        "n_common_questions": tie and tie.n_common,
-        "difference": tie and tie.difference,
-        "difference_lower": tie and tie.interval and tie.interval.lower,
-        "difference_upper": tie and tie.interval and tie.interval.upper,
-        "difference_of_means": tie and tie.of_means,
-        "why_withheld": tie and tie.why,
     }
 
 

@@ -79,6 +79,8 @@ class SingleScores:
         scores: Sequence[float | None],
         undecided: Sequence[bool],
     ) -> JudgeScores:
+        if len(questions) != len(scores) or (undecided and len(undecided) != len(scores)):
+            raise ValueError(f"{row.benchmark} has {len(questions)} questions and {len(scores)} scores by {row.judge}")
         if chosen := self._chosen.get(row.benchmark):
             places = [place for place, question in enumerate(questions) if question in chosen]
             questions, scores = [questions[place] for place in places], [scores[place] for place in places]

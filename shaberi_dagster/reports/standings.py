@@ -1,7 +1,7 @@
 """Rankings: one line for each model and base tag, among those that were asked and judged alike."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from statistics import fmean
@@ -26,7 +26,6 @@ from shaberi_dagster.reports.scores import (
     grouped,
     interval_columns,
     is_apart,
-    tie_columns,
     undecided_parts,
 )
 from shaberi_dagster.reports.single_scores import SingleScores
@@ -55,6 +54,7 @@ class Standing(Counts):
         n_runs: How many runs.
         rows: Their scores by the judges that count, equally many for each run, in the benchmarks' order.
         over_questions: The mean with its 95 % interval over questions; None when not known.
+        estimates: The same of each benchmark.
         tie: How it is beside the best; None when it was not compared.
     """
 
@@ -63,6 +63,7 @@ class Standing(Counts):
     n_runs: int
     rows: tuple[ScoreRow, ...]
     over_questions: Estimate | None = None
+    estimates: Mapping[str, Estimate | None] = field(default_factory=dict)
     tie: Tie | None = None
 
     @cached_property
@@ -155,7 +156,7 @@ class Ranking:
             | {name: getattr(line, name) for name in ("model", "tag", "n_runs", "mean")}
             | {"mean_upper": line.upper}
             | interval_columns(line.over_questions)
-            | tie_columns(line.tie)
+            | _tie_columns(line.tie)
             | {"by_benchmark": dict(line.by_benchmark), "by_benchmark_upper": dict(line.by_benchmark_upper)}
             | {"open_benchmarks": line.open_benchmarks}
             | {
@@ -166,6 +167,21 @@ class Ranking:
             | {name: getattr(line, name) for name in _COUNTS}
             for rank, line in zip(self.ranks, self.standings, strict=True)
         ]
+
+
+def _tie_columns(tie: Tie | None) -> dict[str, Any]:
+    """Return the columns of a comparison with the best: the verdict, and the difference over what both have."""
+    return {
+        "against_best": tie and tie.against_best,
+        "p_value": tie and tie.p_value,
+        "n_compared_runs": tie and tie.n_runs,
+        "n_common_questions": tie and tie.n_common,
+        "difference": tie and tie.difference,
+        "difference_lower": tie and tie.interval and tie.interval.lower,
+        "difference_upper": tie and tie.interval and tie.interval.upper,
+        "difference_of_means": tie and tie.of_means,
+        "why_withheld": tie and tie.why,
+    }
 
 
 def remarks_on(standings: Sequence[Standing]) -> list[str]:
@@ -300,8 +316,9 @@ def _tied(single: SingleScores, ranking: Ranking, n_shown: int | None) -> Rankin
 
 
 def _with_interval(single: SingleScores, line: Standing) -> Standing:
-    estimate = single.estimates(line.rows)[OVERALL]
-    return replace(line, over_questions=widened(estimate, line.link.mean_error if line.link else 0.0))
+    estimates = single.estimates(line.rows)
+    overall = widened(estimates[OVERALL], line.link.mean_error if line.link else 0.0)
+    return replace(line, over_questions=overall, estimates=estimates | {OVERALL: overall})
 
 
 def _scores(single: SingleScores, line: Standing) -> list[JudgeScores]:

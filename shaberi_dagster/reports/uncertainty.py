@@ -1,14 +1,7 @@
-"""Facts beside scores: uncertainty, ties, agreement of judges, and unfinished parts.
+"""Facts beside scores: uncertainty, leniency of judges, versions, and unfinished parts."""
 
-`ties.py`, which needs NumPy, is loaded when there is something to compare.
-"""
-
-import json
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from statistics import fmean
-from typing import Any
 
 import duckdb
 
@@ -16,21 +9,12 @@ from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.audited import corrected
 from shaberi_dagster.reports.figures import is_number
 from shaberi_dagster.reports.linked import widened
-from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import (
-    OVERALL,
     ScoreRow,
-    Tie,
-    benchmark_order,
     grouped,
-    mean_of,
     spanned,
 )
 from shaberi_dagster.reports.single_scores import FEWEST_CATEGORIES, SingleScores, cell_of
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # NumPy, which scores of a single run need not wait for
-    from shaberi_dagster.reports import ties
 
 _FEWEST_COMPARED = 2
 
@@ -57,34 +41,6 @@ def _with_interval(single: SingleScores, row: ScoreRow) -> ScoreRow:
     )
 
 
-# --- ties ------------------------------------------------------------------------------------------------------------
-
-
-def read_ties(single: SingleScores, rows: Sequence[ScoreRow]) -> dict[tuple[str, str, str], Tie]:
-    """Compare runs with the best of their judge; by model, run tag and judge.
-
-    Runs are compared if they were asked the same and the judge scored them with the same prompts, under the same
-    settings of passes: other ones have no place in one ranking. Prompts that nobody recorded are the same in one tree.
-    """
-    runs = grouped((row for row in rows if is_number(row.score)), lambda row: (row.model, row.run_tag, row.judge))
-    alike = grouped(runs, lambda run: (run[0][2], frozenset(map(_version, run[1]))))
-    groups = [group for _, group in alike if len(group) > 1]
-    single.load(row for group in groups for _, of_run in group for row in of_run)
-    compared: dict[tuple[str, str, str], Tie] = {}
-    for group in groups:
-        lower, upper = (
-            [fmean(filter(is_number, (getattr(row, end) for row in of_run))) for _, of_run in group]
-            for end in ("score", "upper")
-        )
-        scores = [single.of(of_run) for _, of_run in group]
-        compared |= ties.ties_at_both_ends([key for key, _ in group], lower, upper, scores, single.scales)
-    return compared
-
-
-def _version(row: ScoreRow) -> tuple[str, str | None, str | None]:
-    return row.asked, row.judge_prompt, row.pipeline_hash
-
-
 # --- judges ----------------------------------------------------------------------------------------------------------
 
 
@@ -109,107 +65,21 @@ def with_leniency(
     return [row._replace(leniency=leniency.get(cell_of(row))) for row in rows], connected
 
 
-def read_judge_means(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow]) -> list[Row]:
-    """Read the means over the judges that runs which were asked the same share, by benchmark and overall, best first.
-
-    A run has no mean if it shares no judge, if its model has a run with more scores, or if two others have all its
-    judges and more: it would shrink their comparison to its own part.
-    """
-    runs = grouped(rows, lambda row: (row.model, row.run_tag))
-    cells = {run: {(row.judge, row.asked) for row in of_run if is_number(row.score)} for run, of_run in runs}
-    n_runs = Counter(map(frozenset, cells.values()))
-    n_with_more = {has: sum(n for other, n in n_runs.items() if has < other) for has in n_runs}
-    whole = {run for run, has in cells.items() if n_with_more[frozenset(has)] < _FEWEST_COMPARED}
-    means: list[Row] = []
-    order = benchmark_order()
-    for asked, group in grouped(runs, lambda run: _asked(run[1], order)):
-        if len({(run, row.judge) for run, of_run in group for row in of_run}) == 1:
-            continue  # nothing to take a mean of, or to compare
-        rows_of = dict(group)
-        compared = [run for run in rows_of if run in whole]
-        found = (
-            fetch(
-                catalog,
-                "judge_means",
-                models=sorted({model for model, _ in compared}),
-                run_tags=sorted({run_tag for _, run_tag in compared}),
-                judges=sorted({judge for run in compared for judge, _ in cells[run]}),
-                pipeline=rows[0].pipeline,
-                null_policy=rows[0].null_policy,
-            )
-            if compared
-            else []
-        )
-        with_mean = [mean for mean in found if (mean["model"], mean["run_tag"]) in compared]
-        has_mean = {(mean["model"], mean["run_tag"]) for mean in with_mean}
-        others = [_without_mean(*run, of_run) for run, of_run in group if run not in has_mean]
-        for mean in [*with_mean, *others]:
-            adjusted = _adjusted(rows_of[mean["model"], mean["run_tag"]], mean["question_sets"])
-            mean.update(adjusted_score=adjusted, asked=asked)
-        means += with_mean
-        means += sorted(others, key=lambda mean: (mean["adjusted_score"] is None, -(mean["adjusted_score"] or 0)))
-    return means
-
-
-def _asked(rows: Sequence[ScoreRow], order: Callable[[str], tuple[bool, int, str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(row.asked for row in sorted(rows, key=lambda row: order(row.benchmark))))
-
-
-def _without_mean(model: str, run_tag: str, rows: Sequence[ScoreRow]) -> dict[str, Any]:
-    counts = ("n_planned", "n_scored", "n_failed", "n_undecided", "n_excluded")
-    return {
-        "model": model,
-        "run_tag": run_tag,
-        "benchmark": OVERALL,
-        "question_sets": sorted({row.question_set for row in rows}),
-        "judges": [],
-        "score": None,
-        "score_upper": None,
-        **{name: sum(getattr(row, name) for row in rows) for name in counts},
-    }
-
-
-def _adjusted(rows: Sequence[ScoreRow], question_sets: Sequence[str]) -> float | None:
-    """The mean over these sets of the mean of the judges' adjusted scores."""
-    by_set = {
-        name: [row.adjusted_score for row in rows if row.question_set == name and row.adjusted_score is not None]
-        for name in question_sets
-    }
-    return mean_of([mean_of(scores) for scores in by_set.values()])
-
-
-def judge_remarks(
-    rows: Sequence[ScoreRow], means: Sequence[Row], connected: Mapping[str, set[tuple[str, ...]]]
-) -> list[str]:
-    """Say what the means over judges leave out, and which adjusted scores do not compare."""
-    compared = [mean for mean in means if mean["benchmark"] != OVERALL and mean["score"] is not None]
-    shared = {(judge, *mean["question_sets"]) for mean in compared for judge in mean["judges"]}
-    missing = []
-    for judge, of_judge in grouped(rows, lambda row: row.judge):
-        sets = {row.question_set for row in of_judge}
-        without = sorted(name for name in sets if (judge, name) not in shared)
-        if without:
-            missing.append(f"judge {judge}" + (f" on {', '.join(without)}" if len(without) < len(sets) else ""))
-    left_out = sorted({f"{mean['model']} {mean['run_tag']}" for mean in means if mean["score"] is None})
-    remarks = []
-    if not shared:
-        remarks.append("No judge scored all runs over the same questions with the same prompt: no mean over judges.")
-    elif missing:
-        remarks.append(f"Not in the mean over judges, as not all compared runs have it: {'; '.join(missing)}.")
-    if shared and left_out:
-        remarks.append(f"Not compared over judges, as other runs have all of theirs and more: {', '.join(left_out)}.")
-    for benchmark, groups in sorted(connected.items()):
-        if len(groups) > 1:
-            names = " | ".join(sorted(", ".join(judges) for judges in groups))
-            remarks.append(f"Adjusted scores of {benchmark} compare only within judges that share answers: {names}.")
-    return remarks
+def leniency_remarks(connected: Mapping[str, set[tuple[str, ...]]]) -> list[str]:
+    """Name the judges within which adjusted scores compare, for each benchmark with several such groups."""
+    return [
+        f"Adjusted scores of {benchmark} compare only within judges that share answers: "
+        f"{' | '.join(sorted(', '.join(judges) for judges in groups))}."
+        for benchmark, groups in sorted(connected.items())
+        if len(groups) > 1
+    ]
 
 
 # --- what is not the same, and what is not there ---------------------------------------------------------------------
 
 _MOST_NAMES = 3
 _UNKNOWN = "not recorded"
-_KEPT_APART = "such runs are kept apart in means over judges and in ties"
+_KEPT_APART = "such runs are ranked apart"
 
 
 def version_remarks(rows: Sequence[ScoreRow]) -> list[str]:
@@ -247,35 +117,3 @@ def _names(rows: Sequence[ScoreRow]) -> str:
     names = list(dict.fromkeys(f"{row.model} {row.run_tag}" for row in rows))
     more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
     return ", ".join([*names[:_MOST_NAMES], *more])
-
-
-def read_unfinished(catalog: duckdb.DuckDBPyConnection, runs: Mapping[str, object], judges: Sequence[str]) -> list[Row]:
-    """Read the benchmarks of some runs that are not complete, with their failures.
-
-    Args:
-        catalog: The public views.
-        runs: The runs, as parameters of the statement.
-        judges: Only these; none means all.
-    """
-    unfinished = fetch(catalog, "unfinished_runs", **runs)
-    if not unfinished:
-        return []
-    run_ids = [run["run_id"] for run in unfinished]
-    failed = fetch(catalog, "failed_parts", run_ids=run_ids, judges=list(judges) or None)
-    parts = dict(grouped(failed, lambda part: (part["run_id"], part["benchmark"])))
-    found: list[Row] = []
-    for run in unfinished:
-        states = json.loads(run["status_by_benchmark"] or "{}") or {"": run["status"]}
-        for benchmark, state in states.items():
-            of_it = parts.get((run["run_id"], benchmark), [])
-            # A part of judges that are not asked for is not said.
-            if state == "complete" or (judges and not of_it and state == "partial"):
-                continue
-            place = {"model": run["model"], "run_tag": run["run_tag"], "benchmark": benchmark, "state": state}
-            for part in of_it or [_NOTHING_THERE]:
-                classes = dict(sorted((part["classes"] or {}).items(), key=lambda item: -item[1]))
-                found.append(place | {name: part[name] for name in _NOTHING_THERE} | {"classes": classes})
-    return found
-
-
-_NOTHING_THERE: dict[str, Any] = {"who": "", "n_planned": 0, "n_failed": 0, "classes": {}}

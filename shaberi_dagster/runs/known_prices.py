@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 
 import duckdb
+import orjson
 
 from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.llm.endpoints import endpoint_prices
 from shaberi_dagster.llm.prices import Price, PriceList
+from shaberi_dagster.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -33,3 +36,9 @@ def known_prices(catalog: duckdb.DuckDBPyConnection, known: PriceList) -> KnownP
     recorded = {Price(**row) for row in fetch(catalog, "recorded_prices")}
     unknown = tuple(pair for pair, history in histories.items() if not history)
     return KnownPrices(called, prices, unknown, recorded == set(prices))
+
+
+def price_list(catalog: duckdb.DuckDBPyConnection) -> str:
+    """Return the prices that new calls of these models have, as JSON for `cost_at` in SQL."""
+    known = known_prices(catalog, PriceList.read(Settings.from_environment().prices, endpoint_prices()))
+    return orjson.dumps([vars(price) for price in known.prices]).decode()

@@ -36,6 +36,7 @@ def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Resul
         Sentences([report.caveat] if report.caveat else [], "warning"),
         *(Heading(side_title(side)) for side in (report.a, report.b)),
         *(_briefly(report) if brief else (block for section in report.sections for block in _section(section))),
+        Sentences(list(_dashes(report)), "note"),
         Sentences(warnings, "warning"),
         Sentences([*_audits(report), _MORE, _next_step(report)] if brief else notes, "note"),
     ]
@@ -199,6 +200,15 @@ _COLUMNS = [
     ),
     text("A is", row_verdict, folds=True, narrowest=13),
 ]
+
+
+def _dashes(report: ComparisonReport) -> Iterator[str]:
+    """Say why intervals and detectable differences are not known, where some are not."""
+    rows = [row for section in report.sections for row in section.rows]
+    if any(row["lower"] is None for row in rows):
+        yield "CI -: all scores are equal, or there are too few questions for the test."
+    if any(row["minimum_detectable_effect"] is None for row in rows):
+        yield "MDE -: all differences are equal, or only one that is larger than the scale would be seen."
 
 
 def verdict(section: Section) -> str:

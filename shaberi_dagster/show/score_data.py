@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.scores import OVERALL, RunMean, ScoreRow, interval_columns, tie_columns
+from shaberi_dagster.reports.scores import OVERALL, RunMean, ScoreRow, interval_columns
 from shaberi_dagster.reports.standings import Ranking, remarks_on
 from shaberi_dagster.show.score_notes import failure
 
@@ -17,7 +17,7 @@ CSV_COLUMNS = (
     *("score", "ci_questions_lower", "ci_questions_upper", "n_questions", "baseline_score", "change"),
     *("leniency", "adjusted_score", "sd_questions", "n_planned", "n_scored", "n_failed", "n_excluded"),
     *("judge_prompt_hash", "judge_config_hash", "pipeline_hash"),
-    *("n_benchmarks", "against_best", "p_value", "n_compared_runs", "n_common_questions"),
+    *("n_benchmarks", "n_common_questions"),
     *("n_runs", "sd_runs", "margin_of_error", "minimum", "maximum", "values"),
     *("other_judge", "pearson", "spearman", "exact_share", "mean_difference"),
     *("state", "text"),
@@ -25,7 +25,7 @@ CSV_COLUMNS = (
     *("calls_without_usage", "cost_usd", "calls_without_price", "price_sources", "first_day", "last_day"),
     *("n_out_of_scale", "n_asked", "n_categories", "over_categories", "n_answers", "n_replies", "n_shared"),
     *("n_refused", "n_filtered", "n_truncated", "n_empty", "n_retried", "legacy", "zero", "strict"),
-    *("difference", "difference_lower", "difference_upper", "difference_of_means", "why_withheld"),
+    *("difference", "difference_lower", "difference_upper", "why_withheld"),
     *("strategy", "score_upper", "n_undecided"),
 )
 """Columns of the CSV file."""
@@ -39,11 +39,10 @@ def score_data(report: ScoreReport) -> Mapping[str, Any]:
         "rows": [_row(row) for row in report.rows],
         "means": [_mean(mean) for mean in report.means],
         "statistics": report.statistics,
-        "judge_means": report.judge_means,
         "judge_pairs": report.judge_pairs,
         "unfinished": report.unfinished,
         "tokens": report.tokens,
-        "remarks": report.remarks,
+        "remarks": [*report.left_out, *report.remarks, *report.reused],
         "over": report.over,
         "replies": report.replies,
         "rankings": [_ranking(ranking) for ranking in report.rankings],
@@ -55,9 +54,8 @@ def score_data(report: ScoreReport) -> Mapping[str, Any]:
 def score_records(report: ScoreReport) -> Iterator[Mapping[str, Any]]:
     """Lines of which `row` says what they are.
 
-    `score`; `mean` over benchmarks; `statistic` over runs (then `run_tag` is the base tag); `judge_mean` over
-    judges (`judge` names them); `judge_pair`; `unfinished`; `remark`; `tokens`; `replies`;
-    `strategy` with its difference from the mean of its samples.
+    `score`; `mean` over benchmarks; `statistic` over runs (then `run_tag` is the base tag); `judge_pair`;
+    `unfinished`; `remark`; `tokens`; `replies`; `strategy` with its difference from the mean of its samples.
     """
     chosen = {"pipeline": report.pipeline, "null_policy": report.policy}
     for row in report.rows:
@@ -73,17 +71,15 @@ def score_records(report: ScoreReport) -> Iterator[Mapping[str, Any]]:
         yield {"row": "mean"} | {renamed.get(name, name): value for name, value in cells.items()}
     for statistic in report.statistics:
         renamed = {"run_tag": statistic["base_tag"], "score": statistic["mean"], "sd_runs": statistic["sd"]}
+        renamed["score_upper"] = statistic["mean_upper"]
         values = {"values": " ".join(map(repr, statistic["values"]))}
         yield {"row": "statistic"} | chosen | dict(statistic) | renamed | values
-    for mean in report.judge_means:
-        named = {"judge": ", ".join(mean["judges"]), "question_set": ", ".join(mean["question_sets"])}
-        yield {"row": "judge_mean"} | dict(mean) | chosen | named
     for pair in report.judge_pairs:
         named = {"judge": pair["judge_a"], "other_judge": pair["judge_b"]}
         yield {"row": "judge_pair", **named, "n_scored": pair["n"]} | dict(pair)
     for part in report.unfinished:
         yield {"row": "unfinished"} | dict(part) | {"text": failure(part)}
-    yield from ({"row": "remark", "text": remark} for remark in report.remarks)
+    yield from ({"row": "remark", "text": remark} for remark in (*report.left_out, *report.remarks, *report.reused))
     for tokens in report.tokens:
         yield {"row": "tokens", **tokens, "price_sources": ", ".join(tokens["price_sources"])}
     yield from ({"row": "replies"} | dict(replies) for replies in report.replies)
@@ -111,7 +107,7 @@ def _mean(mean: RunMean) -> dict[str, Any]:
     }
     adjusted = {"adjusted_mean": mean.adjusted_score}
     interval = interval_columns(mean.over_questions)
-    return names | numbers | interval | adjusted | tie_columns(mean.tie) | what
+    return names | numbers | interval | adjusted | what
 
 
 def _strategy(one: "StrategyScore") -> dict[str, Any]:

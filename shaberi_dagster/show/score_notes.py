@@ -26,6 +26,7 @@ def score_notes(report: ScoreReport) -> Iterator[str]:
     yield "Means over benchmarks are unweighted."
     yield from _uncertainty_notes(report)
     yield from report.remarks
+    yield from report.reused
     yield from undecided_sentences(undecided_parts(report.rows))
     if outside := sum(row.n_out_of_scale for row in report.rows):
         yield f"{counted(outside, 'score')} outside of the scale: they count as they are."
@@ -53,14 +54,6 @@ def _uncertainty_notes(report: ScoreReport) -> Iterator[str]:
         yield "95 % CI between runs (±): how stable a score is when the same is asked again."
     if any(row.baseline_score is not None for row in report.rows):
         yield "Signed numbers are the change from baseline, the scores without passes."
-    if report.ties:
-        yield (
-            "Against best: below where a difference from the judge's best run is shown; where none is, they need "
-            "not be equal. Of two runs the test of `shaberi compare`; of more the paired t test of the mean over "
-            "benchmarks, with Holm's adjustment for all pairs: another family, which says less of one pair. On common "
-            "questions, each over the judges that scored both; level 0.05. No verdict where the shares of missing "
-            "scores differ (exact sign-flip test by question, p < 0.01)."
-        )
     if any(row.leniency is not None for row in report.rows):
         yield (
             "Adjusted for leniency: less what the judge gives beyond the other judges of the same answers, by "
@@ -99,7 +92,7 @@ def _unfinished_notes(unfinished: Sequence[Row]) -> list[str]:
 def failure(part: Row) -> str:
     """Say how much of a part of an unfinished benchmark failed; empty when nothing of it is there."""
     failed = f"{part['who']}: {part['n_failed']} of {part['n_planned']} failed"
-    named = ", ".join(f"{name} {count}" for name, count in part["classes"].items())
+    named = ", ".join(f"{name} {count}" for name, count in sorted(part["classes"].items(), key=lambda item: -item[1]))
     return f"{failed} ({named})" if part["who"] else ""
 
 

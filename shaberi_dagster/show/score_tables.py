@@ -1,13 +1,13 @@
 """Scores in full: a line for each run, benchmark and judge; statistics over runs; judges; replies."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.reports.figures import (
+    NO_INTERVAL,
     both_ends,
     counted,
     decimals,
@@ -41,12 +41,6 @@ if TYPE_CHECKING:
 _FEWEST_FOR_A_MARGIN = 3  # the quantile for two runs is 12.7: ±9 of scores that are a point apart
 _DECIMALS = "{:.2f}"
 _QUESTIONS = ("95 % CI", "over")
-_AGAINST_BEST: Mapping[str, Cell] = {
-    "best": "best",
-    "tied": ("no difference", "shown"),
-    "below": "below",
-    "withheld": "no verdict",
-}
 _LENIENCY = ("adjusted", "for", "leniency")
 _PAIRS_TITLE = "Agreement of these judges on all answers of the lake that both scored"
 
@@ -68,6 +62,9 @@ def run_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
         for (model, run_tag), of_run in grouped(means, lambda mean: (mean.model, mean.run_tag)):
             yield Heading(model, run_tag)
             yield _with_bold_means(_details(report), of_run)
+    ends = [row.over_questions for row in report.rows if is_number(row.score)]
+    if 0 < ends.count(None) < len(ends):
+        yield Sentences([NO_INTERVAL], "note")
 
 
 def _with_bold_means(columns: Sequence[Column], means: Sequence[RunMean]) -> Table:
@@ -108,8 +105,6 @@ def _details(report: ScoreReport) -> list[Column]:
         columns.append(number(("unde-", "cided"), lambda line: whole_percent(line.n_undecided / line.n_planned)))
     if any(row.n_out_of_scale for row in rows):
         columns.append(number(("out of", "scale"), lambda line: str(line.n_out_of_scale)))
-    if report.ties:
-        columns.append(number(("against", "best"), _against_best, spare=True))
     return columns
 
 
@@ -127,19 +122,13 @@ def _ends(line: ScoreRow | RunMean) -> str:
     return interval(line.over_questions.interval if line.over_questions else None)
 
 
-def _against_best(line: ScoreRow | RunMean) -> Cell:
-    if isinstance(line, ScoreRow):
-        return ""
-    return _AGAINST_BEST[line.tie.against_best] if line.tie else NOTHING
-
-
 def statistics_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
     """Show a line for each benchmark and overall, judge by judge; all runs in one table, or a table for each."""
     statistics = report.statistics
     columns = [
         text("benchmark", "label"),
         text("judge", folds=True),
-        number("mean", form=_DECIMALS),
+        number("mean", lambda row: both_ends(row["mean"], row["mean_upper"])),
         number(("sd", "between", "runs"), "sd", form=_DECIMALS),
         number(("95 % CI", "between", "runs"), margin),
         number(
@@ -161,6 +150,8 @@ def statistics_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
     for (model, base_tag), rows in groups.items():
         yield Heading(model, base_tag)
         yield _statistics_table(columns, rows)
+    if any(margin(row) == NOTHING for row in statistics):
+        yield Sentences([f"95 % CI between runs -: it takes {_FEWEST_FOR_A_MARGIN} runs or more."], "note")
 
 
 def _in_order(rows: Sequence[Row]) -> list[Row]:
@@ -190,56 +181,11 @@ def margin(row: Row) -> str:
     return f"±{decimals(row['margin_of_error'])}" if shown else NOTHING
 
 
-def judge_blocks(report: ScoreReport, top: int = 0) -> Iterator[Block]:
-    """Show means over judges, and the agreement of judges.
-
-    Args:
-        report: The scores.
-        top: Lines of a table; 0: all.
-    """
-    order = benchmark_order()
-    place = {row.question_set: order(row.benchmark) for row in report.rows}
-    groups = grouped(report.judge_means, lambda mean: mean["asked"])
-    for asked, means in groups:
-        by_benchmark = [mean for mean in means if mean["benchmark"] != OVERALL]
-        sets = sorted({mean["question_sets"][0] for mean in by_benchmark}, key=lambda name: (place[name], name))
-        scores = {(mean["model"], mean["run_tag"], mean["question_sets"][0]): mean for mean in by_benchmark}
-        yield Heading(_judges_title(by_benchmark), f"asked {'; '.join(asked)}" if len(groups) > 1 else "")
-        columns = [
-            text("model", folds=True),
-            text("run tag"),
-            *(number(name, partial(_judge_mean, scores, name), spare=True) for name in sets),
-            number("mean", lambda mean: both_ends(mean["score"], mean.get("score_upper"))),
-            number("of", lambda mean: str(len(mean["question_sets"]))),
-            number(_LENIENCY, "adjusted_score", form=_DECIMALS, spare=True),
-            number("scored", lambda mean: f"{mean['n_scored']}/{mean['n_planned']}"),
-            number("failed", "n_failed", form="{}", spare=True),
-            number("excluded", "n_excluded", form="{}", spare=True),
-        ]
-        lines = [mean for mean in means if mean["benchmark"] == OVERALL]
-        yield table_of(lines[: top or None], columns)
-        if top and len(lines) > top:
-            yield Sentences([f"{len(lines) - top} more (--top 0)"], "note")
+def judge_blocks(report: ScoreReport) -> Iterator[Block]:
+    """Show the agreement of judges."""
     if report.judge_pairs:
         yield Heading(_PAIRS_TITLE)
         yield _PAIRS.of(report.judge_pairs)
-
-
-def _judge_mean(scores: Mapping[tuple[str, str, str], Row], question_set: str, mean: Row) -> str:
-    of_set = scores.get((mean["model"], mean["run_tag"], question_set))
-    return both_ends(of_set["score"], of_set.get("score_upper")) if of_set else NOTHING
-
-
-def _judges_title(means: Sequence[Row]) -> str:
-    """Name the judges that the means are over."""
-    by_set = dict.fromkeys(
-        (mean["question_sets"][0], ", ".join(mean["judges"])) for mean in means if mean["score"] is not None
-    )
-    judges = {names for _, names in by_set}
-    if not judges:
-        return "Mean over judges: no judge is shared by all compared runs"
-    named = judges.pop() if len(judges) == 1 else "; ".join(f"{name} {names}" for name, names in by_set)
-    return f"Mean over the judges that all compared runs share: {named}"
 
 
 _PAIRS = Table(

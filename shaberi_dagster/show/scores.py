@@ -1,10 +1,10 @@
 """Scores of runs, as they are shown."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shaberi_dagster.reports.declared.cost import TOKENS, cost_line, stage_totals
+from shaberi_dagster.reports.declared.cost import TOKENS, cost_line, cost_totals, stage_totals
 from shaberi_dagster.reports.report import Block, Document, Heading, Sentences, Table
 from shaberi_dagster.reports.requests import DEFAULT_VIEW, ScoreView
 from shaberi_dagster.reports.score_report import ScoreReport
@@ -19,7 +19,9 @@ from shaberi_dagster.show.score_tables import (
     statistics_blocks,
     strategy_blocks,
 )
-from shaberi_dagster.show.standings import best_of_most, standing_blocks
+from shaberi_dagster.show.standings import best_of_most, own_table, standing_blocks
+
+_MOST_REUSED = 3
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,14 @@ class ScoreDocument(Document):
     def blocks(self, width: int | None) -> Iterator[Block]:
         """The scores, what they are, and what they cost."""
         if width is None:
-            return self._everything()
-        blocks = self._for_people(width)
+            return _said_once(self._everything())
+        blocks = _said_once(self._for_people(width))
         return map(_with_all_columns, blocks) if self.view.wide else blocks
 
     def _for_people(self, width: int) -> Iterator[Block]:
         report, view = self.report, self.view
+        if report.left_out:
+            yield Sentences(report.left_out, "warning")
         if not report.rows:
             yield Sentences(["No scores."])
         if view.by == "run":
@@ -48,25 +52,50 @@ class ScoreDocument(Document):
             yield Sentences(list(undecided_sentences(undecided_parts(report.rows))), "note")
             yield from strategy_blocks(report.strategies)
         elif report.rows:
-            yield from standing_blocks(report, by=view.by, width=None if view.wide else width, top=view.top or 0)
-            if len({(row.model, row.base_tag or row.run_tag) for row in report.rows}) == 1:
-                yield from self._of_one()
-            elif report.strategies:
-                yield Sentences(["What strategies add to the samples of their runs: --by run, or one --tag."], "note")
-        if view.by == "judge" or (view.by == "run" and report.judge_means):
-            yield from judge_blocks(report, view.top or 0)
+            yield from self._ranked(width)
+        if view.by in {"judge", "run"}:
+            yield from judge_blocks(report)
         yield from self._notes()
         if report.tokens:
-            line = Sentences([cost_line(report.tokens)], "note")
-            yield TOKENS.of(report.tokens, brief=True) if view.cost else line
-            if view.cost and len({row["benchmark"] for row in report.tokens}) > 1:
-                yield Heading("By stage")
-                yield stage_totals(report.tokens)
+            yield from self._costs()
         if view.by != "run" and (best := list(best_of_most(report.rankings))):
             yield Sentences(best, "verdict")
 
+    @property
+    def _has_own_table(self) -> bool:
+        return self._is_of_one and self.view.by == "model"
+
+    @property
+    def _is_of_one(self) -> bool:
+        """Whether it is of a single model and tag."""
+        return len({(row.model, row.base_tag or row.run_tag) for row in self.report.rows}) == 1
+
+    def _ranked(self, width: int) -> Iterator[Block]:
+        report, view = self.report, self.view
+        own = own_table(report) if self._has_own_table else []
+        width_left = None if view.wide else width
+        yield from own or standing_blocks(report, by=view.by, width=width_left, top=view.top or 0)
+        if self._is_of_one:
+            yield from self._of_one()
+        elif report.strategies:
+            yield Sentences(["What strategies add to the samples of their runs: --by run, or one --tag."], "note")
+
+    def _costs(self) -> Iterator[Block]:
+        tokens, view = self.report.tokens, self.view
+        if view.cost:
+            yield from cost_totals(tokens)
+            yield TOKENS.of(tokens, brief=True)
+        is_short = len({row["benchmark"] for row in tokens}) == 1 if view.cost else not self._has_own_table
+        if not is_short:
+            yield Heading("By stage")
+            yield stage_totals(tokens)
+        elif not view.cost:
+            yield Sentences([cost_line(tokens)], "note")
+
     def _everything(self) -> Iterator[Block]:
         report = self.report
+        if report.left_out:
+            yield Sentences(report.left_out, "warning")
         yield from statistics_blocks(report, several=True)
         if not report.rows:
             yield Sentences(["No scores."])
@@ -89,8 +118,11 @@ class ScoreDocument(Document):
     def _notes(self) -> Iterator[Block]:
         if self.view.notes:
             yield from self._all_notes()
-        elif line := notes_line(self.report):
-            yield Sentences([line], "note")
+            return
+        reused = self.report.reused
+        more = [f"{len(reused) - _MOST_REUSED} more runs use replies of other runs."] if reused[_MOST_REUSED:] else []
+        line = notes_line(self.report)
+        yield Sentences([*reused[:_MOST_REUSED], *more, *([line] if line else [])], "note")
 
     def _all_notes(self) -> Iterator[Block]:
         yield Sentences(list(score_notes(self.report)), "note")
@@ -107,6 +139,24 @@ class ScoreDocument(Document):
     def records(self) -> Iterator[Mapping[str, Any]]:
         """Lines of which `row` says what they are."""
         return score_records(self.report)
+
+
+def _said_once(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Leave out sentences that another block has said: several rankings have the same remarks."""
+    seen: set[str] = set()
+
+    def new(texts: Sequence[str]) -> list[str]:
+        found = [text for text in dict.fromkeys(texts) if text not in seen]
+        seen.update(found)
+        return found
+
+    for block in blocks:
+        if isinstance(block, Sentences):
+            yield replace(block, texts=new(block.texts))
+        elif isinstance(block, Table):
+            yield replace(block, notes=new(block.notes))
+        else:
+            yield block
 
 
 def _with_all_columns(block: Block) -> Block:

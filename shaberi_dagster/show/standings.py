@@ -5,8 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from statistics import fmean, stdev
+from typing import Any
 
 from shaberi_dagster.reports.figures import (
+    NO_INTERVAL,
     both_ends,
     counted,
     decimals,
@@ -33,7 +36,8 @@ from shaberi_dagster.reports.report import (
     text,
 )
 from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.standings import Ranking, lines_at, remarks_on
+from shaberi_dagster.reports.scores import ScoreRow, grouped
+from shaberi_dagster.reports.standings import Ranking, Standing, lines_at, remarks_on
 from shaberi_dagster.show.terminal import table_width
 
 _MOST_NOT_RANKED = 10
@@ -62,10 +66,52 @@ def standing_blocks(report: ScoreReport, *, by: str, width: int | None, top: int
             yield Sentences([f"{n_more} more (--top 0)"], "note")
     if any(line.tie for ranking in report.rankings for line in ranking.standings):
         yield Sentences([_DIFFERENCES], "note")
+    ends = [line.over_questions for ranking in report.rankings for line in ranking.standings]
+    if 0 < ends.count(None) < len(ends) and not report.is_large:
+        yield Sentences([NO_INTERVAL], "note")
     if report.not_ranked:
         why = "others have more: --model, --judge or --question-set compare over what is common"
         yield Heading("Not ranked", why if report.rankings else "")
         yield Sentences(list(_not_ranked(report.not_ranked)), "note")
+
+
+def own_table(report: ScoreReport) -> list[Block]:
+    """Show the benchmarks of the only line of a ranking, and their mean; nothing where there are several lines."""
+    if len(report.rankings) != 1 or len(report.rankings[0].standings) != 1 or report.not_ranked:
+        return []
+    (ranking,), (line,) = report.rankings, report.rankings[0].standings
+    parts = grouped(line.rows, lambda row: row.benchmark)
+    lines = [_of_benchmark(report, line, name, rows) for name, rows in parts]
+    runs = [fmean(scores) for scores in zip(*(of_row["by_run"] for of_row in lines), strict=True)]
+    ends = {"mean": line.mean, "mean_upper": line.upper, "is_open": False}
+    lines.append({"benchmark": "Overall", **ends, "estimate": line.over_questions, "by_run": runs})
+    columns = [
+        text("Benchmark", "benchmark", folds=True),
+        number("Mean", lambda row: both_ends(row["mean"], row["mean_upper"], is_open=row["is_open"])),
+        number("Std Dev", lambda row: decimals(stdev(row["by_run"])) if line.n_runs > 1 else NOTHING),
+        number("95 % CI", lambda row: interval(row["estimate"] and row["estimate"].interval)),
+        number("Range", lambda row: _range_of(row["by_run"]) if line.n_runs > 1 else NOTHING),
+    ]
+    notes = [] if line.n_runs > 1 else ["Std Dev and Range (-) are between runs, and there is one."]
+    table = table_of(lines, columns, bold=[len(parts)], notes=[*notes, *remarks_on(ranking.standings)])
+    return [Heading(f"{line.model} {line.tag}", f"{_title(ranking)} · {_detail(ranking, report)}"), table]
+
+
+def _of_benchmark(report: ScoreReport, line: Standing, name: str, rows: Sequence[ScoreRow]) -> dict[str, Any]:
+    known = report.benchmarks.get(name)
+    runs = [fmean(row.score or 0.0 for row in of_run) for _, of_run in grouped(rows, lambda row: row.run_id)]
+    return {
+        "benchmark": known.title if known else name,
+        "mean": line.by_benchmark[rows[0].asked],
+        "mean_upper": line.by_benchmark_upper[rows[0].asked],
+        "is_open": rows[0].asked in line.open_benchmarks,
+        "estimate": line.estimates.get(name),
+        "by_run": runs,
+    }
+
+
+def _range_of(values: Sequence[float]) -> str:
+    return f"{decimals(min(values))}–{decimals(max(values))}"
 
 
 def best_of_most(rankings: Sequence[Ranking]) -> Iterator[str]:

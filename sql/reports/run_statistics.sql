@@ -1,5 +1,5 @@
 -- Scores over the runs of some multi-runs.
-select model, base_tag, judge, benchmark, n_runs, mean, sd, minimum, maximum, values_by_run
+select model, base_tag, judge, benchmark, n_runs, mean, mean_upper, sd, minimum, maximum, values_by_run
 from run_statistics_of($first_runs)
 where strategy is null
   and null_policy = $null_policy

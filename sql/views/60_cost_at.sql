@@ -1,7 +1,21 @@
 -- Every call with what it would cost at the prices of a date (null: of the call's own date), as the table prices has them
--- now: cost_at('2026-07-01'). Hours and prompt lengths on which a price depends are the call's own. Null is unknown.
-create macro cost_at(price_date) as table
-with asked as (
+-- now, or as price_list (its rows in JSON) does: cost_at('2026-07-01'). Hours and prompt lengths on which a price depends are the call's own. Null is unknown.
+create macro cost_at(price_date, price_list := null) as table
+with known_prices as (
+    select * exclude (created_at) from lake.prices where price_list is null
+    union all by name
+    select price.*
+    from (
+        select unnest(from_json(coalesce(price_list, '[]')::json, '[{
+            "model": "VARCHAR", "base_url": "VARCHAR", "valid_from": "TIMESTAMPTZ", "valid_to": "TIMESTAMPTZ",
+            "day_seconds_from": "BIGINT", "day_seconds_to": "BIGINT",
+            "prompt_tokens_from": "BIGINT", "prompt_tokens_to": "BIGINT",
+            "input_usd_per_million": "DOUBLE", "output_usd_per_million": "DOUBLE",
+            "cached_usd_per_million": "DOUBLE", "usd_per_call": "DOUBLE", "source": "VARCHAR"
+        }]')) as price
+    )
+),
+asked as (
     select
         * exclude (content, reasoning, error_message, cost_usd, price_source),
         cost_usd as recorded_cost_usd,
@@ -26,7 +40,7 @@ priced as (
         end as cost_usd,
         prices.source
     from asked
-    left join lake.prices
+    left join known_prices as prices
       on asked.model = prices.model
      and asked.base_url = prices.base_url
      and (valid_from is null or make_timestamp(epoch_us(valid_from)) <= priced_at)

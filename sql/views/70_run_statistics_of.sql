@@ -1,7 +1,8 @@
 -- run_statistics_of(n): the same as run_statistics, over the runs 1 to n of each multi-run.
 create macro run_statistics_of(first_runs) as table
 with every as (
-    select * from metrics
+    select *, if(coalesce(n_undecided, 0) > 0, coalesce(score_upper, 1.0), score) as upper
+    from metrics
     where coalesce(run_number, 1) <= first_runs
     -- A run without a number is no part of the multi-run that was made under the same tag.
     qualify run_number is not null or max(run_number) over (partition by model, base_tag) is null
@@ -21,6 +22,7 @@ runs_overall as (
         model, base_tag, run_tag, run_number, judge, pipeline, strategy, null_policy,
         'overall' as benchmark,
         avg(score order by benchmark) as score,
+        avg(upper order by benchmark) as upper,
         -- What must be the same for all runs: questions, judge and passes, each with its version.
         list(
             {questions: question_set, prompt: judge_prompt_hash, judging: judge_config_hash, passes: pipeline_hash}
@@ -45,7 +47,7 @@ same_versions as (
 ),
 by_run as (
     select
-        model, base_tag, run_tag, run_number, judge, pipeline, strategy, null_policy, benchmark, question_set, score,
+        model, base_tag, run_tag, run_number, judge, pipeline, strategy, null_policy, benchmark, question_set, score, upper,
         judge_prompt_hash, judge_config_hash, pipeline_hash
     from own
     union all by name
@@ -69,6 +71,7 @@ select
     min(score) as minimum,
     max(score) as maximum,
     list(score order by run_number) as values_by_run,
-    judge_prompt_hash, judge_config_hash, pipeline_hash
+    judge_prompt_hash, judge_config_hash, pipeline_hash,
+    avg(upper order by run_number) as mean_upper
 from by_run
 group by all;

@@ -108,3 +108,20 @@ def test_candidates_like_the_history_are_rarely_outside(past):
     new = candidates(np.random.default_rng(9), 200)
     assert np.mean([bool(outside(past, scores)) for scores in new]) < 0.08
     assert outside(past, candidates(np.random.default_rng(9), 1, ability=0.0, loads=-6 * LOADS)[0])
+
+
+def test_a_verdict_has_to_hold_without_what_a_rule_could_not_decide():
+    rng = np.random.default_rng(7)
+    bets = Anytime(WEIGHTS, 10.0, ERROR)
+    boundary = Boundary(WEIGHTS, MARGIN, bets.order(rng), None, None, bets)
+    scores = np.array([np.full(N_QUESTIONS, 10.0), np.full(N_QUESTIONS, 0.0)])
+    undecided = scores.copy()
+    undecided[1, ::2] = np.nan  # those that are decided are wrong as well
+    same = undecided.copy()
+    same[0] = np.where(np.isnan(same[1]), 10.0, 0.0)  # on those that are decided, both are wrong
+    nothing = np.where(np.arange(2)[:, None] == 1, np.nan, scores)
+    found = [
+        Contest(boundary, None, 2, 7).look(known, N_QUESTIONS, decided)[0].verdict
+        for known, decided in ((scores, scores), (scores, undecided), (np.nan_to_num(same), same), (scores, nothing))
+    ]
+    assert found == ["A", "A", "open", "open"]

@@ -144,8 +144,7 @@ def test_the_table_has_the_numbers_of_sql(session: Session) -> None:
             str(_RUNS),
         )
     assert "±" not in table  # two runs say too little
-    for label in ("95 % CI over questions", f"all compared runs share: {_FIRST}, {_OTHER}"):
-        assert label in table
+    assert "95 % CI over questions" in table
 
 
 def test_the_pass_stands_beside_its_baseline(session: Session) -> None:
@@ -165,16 +164,6 @@ def test_the_pass_stands_beside_its_baseline(session: Session) -> None:
 def test_the_judges_stand_beside_each_other(session: Session) -> None:
     shown = document(session, "--tag", "default")
 
-    for one in shown["judge_means"]:
-        own = [
-            row["score"]
-            for row in shown["rows"]
-            if row["run_tag"] == one["run_tag"] and one["benchmark"] in {row["benchmark"], "overall"}
-        ]
-        assert one["judges"] == [_FIRST, _OTHER]
-        assert one["score"] == pytest.approx(np.mean(own))
-        assert one["adjusted_score"] == pytest.approx(one["score"])  # the same judges everywhere
-    assert len(shown["judge_means"]) == _RUNS * (len(_BENCHMARKS) + 1)
     assert [(pair["judge_a"], pair["judge_b"], pair["n"]) for pair in shown["judge_pairs"]] == [
         (_FIRST, _OTHER, _N_ANSWERS)
     ]

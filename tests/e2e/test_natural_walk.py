@@ -78,7 +78,7 @@ def test_the_ensemble_evaluation_in_its_natural_order(walk: Walk) -> None:
     quick = f"quick-eval {asked} --strategy plurality --judge-model none"
     report = walk(quick)
     assert "8 of 8 are there or paid for" in report.err
-    assert "uses replies of other runs" in report.err
+    assert "are replies of run" in report.err
     walk("shaberi baseline promote main --model m")
     again = walk(f"{quick} --tag anew --fresh --baseline main", calls={"m": 8}, code=4)
     assert "main" in again.out

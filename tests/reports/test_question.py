@@ -224,6 +224,36 @@ def test_the_cost_of_runs_is_a_document_with_its_total(said):
         said("cost", "--model", "beta")
 
 
+def test_calls_have_the_price_that_is_known_now_and_else_the_recorded_one(said, tmp_path, monkeypatch):
+    assert "1 call at the recorded price" in said("cost")
+    lake = Lake(tmp_path / "own")
+    calls = [
+        {"run_id": f"{model}@@july", "model": model, "stage": stage, "purpose": stage, "status": "ok", "base_url": "http://here/v1"}
+        | {"prompt_tokens": 1_000_000, "completion_tokens": 0, "cost_usd": recorded, "request_hash": model, "created_at": _NOW}
+        for model, recorded in (("alpha", 9.0), ("beta", None))
+        for stage in ("answers", "judgements")
+    ]  # fmt: skip
+    runs = [_RUN | {"run_id": f"{model}@@july", "model": model, "base_tag": "july", "spec": "{}", "spec_hash": ""}
+            | {"status": "complete", "created_at": _NOW, "updated_at": _NOW} for model in ("alpha", "beta")]  # fmt: skip
+    for table, rows in {"calls": calls, "runs": runs}.items():
+        lake.append(table, pl.DataFrame(rows, infer_schema_length=None))
+    write_catalog(lake)
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("- {model: alpha, base_url: http://here, input: 2.0, output: 0.0}")
+    monkeypatch.setenv("SHABERI_WAREHOUSE", str(lake.folder))
+    monkeypatch.setenv("SHABERI_PRICES", str(prices))
+
+    text, data = said("cost"), json.loads(said("cost", "--format", "json"))
+
+    assert data["total"]["cost_usd"] == 4.0
+    assert text.index("By model") < text.index("By run") < text.index("By stage and benchmark")
+    assert "prices.yaml" in text
+    assert "2 calls of unknown price or tokens (of beta)" in " ".join(text.split())
+    prices.unlink()
+    with pytest.raises(ConfigurationError, match=r"prices.yaml"):
+        said("cost")
+
+
 def test_forms_of_rules_are_counted_with_the_error_that_was_measured(said):
     (row,) = json.loads(said("graders", "--format", "json"))["rows"]
     assert (row["judge"], row["form"], row["verdicts"], row["right"], row["corpus_wrong"]) == (

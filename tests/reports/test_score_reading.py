@@ -26,6 +26,7 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.formats import write
 from shaberi_dagster.show.score_notes import failure
 from shaberi_dagster.show.scores import ScoreDocument
+from shaberi_dagster.show.standings import own_table
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval, mean_of_estimates
 from shaberi_dagster.statistics.ties import compare_pairs
 from tests.commands import lake_of
@@ -540,7 +541,8 @@ def test_runs_that_cannot_be_told_from_the_best_are_marked(read):
 
     report = read(metrics, tables={"scores": rows})
 
-    found = {mean.model: mean.tie for mean in report.means}
+    (ranking,) = report.rankings
+    found = {line.model: line.tie for line in ranking.standings}
     assert {model: tie.against_best for model, tie in found.items()} == {
         "best": "best",
         "close": "tied",
@@ -578,10 +580,12 @@ def test_runs_that_were_scored_otherwise_are_not_ranked_together(other, read):
     first, rows = models_judged({"m": [1.0, 2.0, 3.0], "n": [7.0, 8.0, 9.0]}, judge_prompt_hash="p")
     metrics = [first[0], first[1] | other]
 
-    assert read(metrics, tables={"scores": rows}).ties == {}
+    assert all(
+        line.tie is None for ranking in read(metrics, tables={"scores": rows}).rankings for line in ranking.standings
+    )
 
 
-def test_other_prompts_of_a_judge_are_named_and_kept_out_of_means_over_judges(read):
+def test_other_prompts_of_a_judge_are_named_and_kept_out_of_the_ranking(read):
     metrics, rows = models_judged({"m": [1.0, 2.0], "n": [7.0, 8.0]}, "ab", judge_prompt_hash="p")
     metrics = [
         row | ({"judge_prompt_hash": "q"} if row["model"] == "n" and row["judge"] == "b" else {}) for row in metrics
@@ -591,8 +595,8 @@ def test_other_prompts_of_a_judge_are_named_and_kept_out_of_means_over_judges(re
 
     (remark,) = [one for one in report.remarks if one.startswith("Judge ")]
     assert remark.startswith("Judge b judged with different prompts: tengu: one of m t, another of n t;")
-    assert {tuple(one["judges"]) for one in report.judge_means} == {("a",)}
-    assert "Not in the mean over judges, as not all compared runs have it: judge b." in report.remarks
+    assert [len(ranking.standings) for ranking in report.rankings] == [2]
+    assert report.rankings[0].judges == ("a",)
 
 
 @pytest.mark.parametrize("question_sets", [(), ("tengu@5",)])
@@ -608,7 +612,6 @@ def test_trees_whose_prompts_nobody_recorded_are_compared_nowhere(sources, toget
     )
 
     assert [len(ranking.standings) for ranking in report.rankings] == ([2] if together else [1, 1])
-    assert {one["score"] is not None for one in report.judge_means} == (set() if question_sets else {together})
     said = "Judge a judged with different prompts: tengu: one that is not recorded in shisa of m t, one that is not recorded in lightblue of n t;"
     assert any(remark.startswith(said) for remark in report.remarks) is not together
 
@@ -619,43 +622,21 @@ def test_other_settings_of_a_judge_with_the_same_prompt_are_named(read):
     assert report.remarks == ["Judge a judged with different settings: tengu: one of m t, another of n t."]
 
 
-def test_means_over_judges_are_those_of_sql_with_leniency_and_agreement(read, views):
+def test_the_ranking_by_judges_is_that_of_sql_with_leniency_and_agreement(read, views):
     metrics, rows = models_judged({"m": [1.0, 2.0, 3.0], "n": [7.0, 8.0, 8.0]}, "ab")
     alone = metric("n", judge="c", score=4.0)
     report = read([*metrics, alone], tables={"scores": rows})
 
+    (ranking,) = report.rankings
     expected = views.catalog.execute(
-        "select model, benchmark, score, judges from multi_judge_leaderboard_of(['m', 'n'])"
+        "select model, score, judges from multi_judge_leaderboard_of(['m', 'n']) where benchmark = 'overall'"
     ).fetchall()
-    assert [(one["model"], one["benchmark"], one["score"], one["judges"]) for one in report.judge_means] == expected
+    assert [(one.model, one.mean, list(ranking.judges)) for one in ranking.standings] == expected
     leniency = {row.judge: row.leniency for row in report.rows}
     assert leniency == {"a": pytest.approx(-0.5), "b": pytest.approx(0.5), "c": None}
-    assert [one["adjusted_score"] for one in report.judge_means] == pytest.approx(
-        [one["score"] for one in report.judge_means]
-    )
     (pair,) = report.judge_pairs
     assert (pair["judge_a"], pair["judge_b"], pair["n"], pair["mean_difference"]) == ("a", "b", 6, -1.0)
-    assert any(remark.endswith("have it: judge c.") for remark in report.remarks)
-    assert read([], judges=["a"]).judge_means == ()
-
-
-def test_runs_without_a_common_judge_have_no_mean_but_an_adjusted_one(read):
-    metrics, rows = models_judged({"m": [1.0, 2.0], "n": [7.0, 8.0], "both": [4.0, 5.0]}, "ab")
-    metrics = [row for row in metrics if (row["model"], row["judge"]) not in {("m", "a"), ("n", "b")}]
-
-    report = read(metrics, tables={"scores": rows})
-
-    assert {one["score"] for one in report.judge_means} == {None}
-    adjusted = {one["model"]: one["adjusted_score"] for one in report.judge_means}
-    assert adjusted == {"m": pytest.approx(2.0), "n": pytest.approx(8.0), "both": pytest.approx(5.0)}
-    assert any("no mean over judges" in remark for remark in report.remarks)
-
-
-def test_a_judge_that_failed_on_a_part_is_counted_in_the_mean_over_judges(read):
-    failing = metric(judge="b", score=9.0, n_scored=2, n_failed=3)
-    overall = read([metric(), failing]).judge_means[0]
-
-    assert tuple(overall[name] for name in ("score", "n_planned", "n_scored", "n_failed")) == (7.0, 10, 7, 3)
+    assert read([], judges=["a"]).judge_pairs == ()
 
 
 def test_under_passes_the_baseline_stands_beside_the_score(read):
@@ -751,31 +732,9 @@ def test_a_limited_run_is_neither_best_nor_compared_with_full_ones(read):
     report = read([*metrics, *few], tables={"scores": [*rows, *few_rows], "questions": questions, "runs": runs})
 
     assert {row.asked for row in report.rows if row.model == "few"} == {"tengu@5, 2 asked"}
-    assert ("few", "t", "a") not in report.ties
-    assert report.ties["n", "t", "a"].against_best == "best"
+    ties = {line.model: line.tie for ranking in report.rankings for line in ranking.standings}
+    assert (ties.keys(), ties["n"].against_best) == ({"m", "n"}, "best")
     assert [[mean.model for mean in group] for group in report.groups] == [["n", "m"], ["few"]]
-
-
-def test_a_run_with_a_part_of_the_judges_does_not_shrink_the_comparison_of_the_others(read):
-    metrics, rows = models_judged({"m": [1.0, 2.0], "n": [7.0, 8.0], "part": [4.0, 5.0]}, "ab")
-    metrics = [row for row in metrics if (row["model"], row["judge"]) != ("part", "b")]
-
-    report = read(metrics, tables={"scores": rows})
-
-    overall = {
-        one["model"]: (one["score"], tuple(one["judges"]))
-        for one in report.judge_means
-        if one["benchmark"] == "overall"
-    }
-    assert {name: judges for name, (_, judges) in overall.items()} == {"m": ("a", "b"), "n": ("a", "b"), "part": ()}
-    assert overall["part"][0] is None
-    assert any("other runs have all of theirs and more: part t" in remark for remark in report.remarks)
-
-
-def test_a_run_of_one_judge_that_was_asked_otherwise_has_no_table_of_judges(read):
-    metrics, rows = models_judged({"m": [1.0, 2.0], "n": [7.0, 8.0]}, "ab")
-    alone = metric("alone", benchmark="rakuda", question_set="rakuda@40")
-    assert "alone" not in {one["model"] for one in read([*metrics, alone], tables={"scores": rows}).judge_means}
 
 
 def test_under_strict_the_mean_over_runs_of_an_unfinished_run_is_undefined(read):
@@ -911,6 +870,18 @@ def test_the_runs_of_a_multi_run_are_one_line_with_the_mean_over_them(read):
     assert (first.tag, first.n_runs, first.mean) == ("t", 1, 5.8)
 
 
+def test_of_a_single_model_the_spread_and_range_between_its_runs_are_shown(read):
+    (_, table) = own_table(read([numbered(1, 5.0), numbered(2, 6.0)]))
+    assert [cell for column in table.columns for cell in column.cells[-1:]] == [
+        "Overall",
+        "5.50",
+        "0.71",
+        "-",
+        "5.00–6.00",
+    ]
+    assert own_table(read([numbered(1, 5.0), metric("n")])) == []
+
+
 def test_runs_of_a_tag_that_differ_are_lines_of_their_own(read):
     settings = [{"benchmarks": {"tengu": {"temperature": warmth}}} for warmth in (0.2, 0.7)]
     runs = [stored(run_tag=f"t-run{n}", base_tag="t", run_number=n, spec=settings[n - 1]) for n in (1, 2)]
@@ -932,9 +903,9 @@ def test_the_mean_of_a_ranking_is_that_over_judges_with_its_interval_and_ties(re
         for one in scored([value + index for value in values], model, judge=judge)
     ]
     report = read(metrics, tables={"scores": rows})
-    means = {one["model"]: one["score"] for one in report.judge_means if one["benchmark"] == "overall"}
     (ranking,) = report.rankings
-    assert {one.model: one.mean for one in ranking.standings} == pytest.approx(means)
+    expected = {model: float(np.mean(values)) + 0.5 for model, values in scores.items()}
+    assert {one.model: one.mean for one in ranking.standings} == pytest.approx(expected)
     assert ranking.ranks == [1, 1, 3]
     pooled = [value + index for index in (0, 1) for value in scores["m"]]
     expected = clustered_mean_interval(pooled, [0, 1, 2, 3, 4] * 2, (0, 10))

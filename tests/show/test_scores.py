@@ -11,7 +11,7 @@ from rich.console import Console
 
 from shaberi_dagster.reports.requests import ScoreView
 from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.scores import ScoreRow, Tie, interval_columns
+from shaberi_dagster.reports.scores import ScoreRow, interval_columns
 from shaberi_dagster.reports.standings import read_standings
 from shaberi_dagster.show.data import as_csv as csv_of
 from shaberi_dagster.show.data import as_json as json_of
@@ -54,7 +54,7 @@ def run(base, **fields):
 def statistic(benchmark="elyza", n_runs=3, **fields):
     one = {"sd": None, "margin_of_error": None, "minimum": 7.5, "maximum": 7.5, "values": (7.5,)}
     several = {"sd": 0.12, "margin_of_error": 0.298, "minimum": 7.4, "maximum": 7.62, "values": (7.4, 7.5, 7.62)}
-    names = {"model": "org/model", "base_tag": "base", "judge": "gpt-5.1", "mean": 7.5}
+    names = {"model": "org/model", "base_tag": "base", "judge": "gpt-5.1", "mean": 7.5, "mean_upper": 7.5}
     shared = {"n_replies": 0, "n_shared": 0, **interval_columns(fields.pop("over_questions", None))}
     return {
         "benchmark": benchmark,
@@ -225,6 +225,24 @@ def test_of_a_single_model_the_benchmarks_follow_with_all_counts():
     assert ["tengu@120", "gpt-5.1", "7.50", "1.25", "100/120", "5", "15"] in lines
 
 
+def test_of_a_single_model_its_own_table_comes_first_and_tokens_by_stage_last():
+    rows = [row("elyza", 7.0), row("tengu", 5.0)]
+    text = board(rows, tokens=[tokens(), tokens("judgements")], reused=["m t: 3 of 40 answers are replies of run x."])
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[1] == ["Benchmark", "Mean", "Std", "Dev", "95", "%", "CI", "Range"]
+    assert [line[-4:] for line in lines[2:5]] == [[mean, "-", "-", "-"] for mean in ("7.00", "5.00", "6.00")]
+    assert text.count("between runs") == 1
+    assert [line[0] for line in lines[-3:]] == ["Generation", "Judging", "total"]
+    assert "3 of 40 answers" in text
+    assert "Std Dev" not in board([*rows, *run(7, model="other")])
+
+
+def test_the_reason_of_missing_intervals_is_said_once():
+    rows = [*run(7, over_questions=ESTIMATE, model="a"), *run(6, model="b"), *run(5, model="c")]
+    for view in (board(rows), table(rows)):
+        assert view.count("CI -:") == 1
+
+
 def test_a_mean_is_ranked_among_such_over_the_same_benchmarks():
     rows = [
         *run(7, model="all"),
@@ -274,6 +292,19 @@ def test_repeated_runs_show_what_is_between_runs_under_titles_that_say_so():
     assert lines[6][:3] == ["mean", "of", "2"]
 
 
+def test_statistics_over_runs_have_both_ends_where_they_are_apart():
+    assert "0.60–0.75" in table([], statistics=[statistic(mean=0.6, mean_upper=0.75)])
+    assert "–0.61" not in table([], statistics=[statistic(mean=0.6, mean_upper=0.61)])
+
+
+def test_several_rankings_say_the_same_remark_once():
+    rows = [row("elyza", model=model, judge="rule:x", question_set=asked, score_upper=0.9, n_undecided=2, score=0.5)
+            for model, asked in (("a", "elyza@100"), ("b", "elyza@100"), ("c", "elyza@9"), ("d", "elyza@9"))]  # fmt: skip
+    text = board(rows, width=200)
+    assert text.count("Judge rule:x") == 2
+    assert text.count("Undecided answers are wrong") == 1
+
+
 def test_one_run_has_no_spread():
     lines = [line.split() for line in table([], statistics=[statistic(n_runs=1)]).splitlines()]
     assert ["elyza", "gpt-5.1", "7.50", "-", "-", "-", "1"] in lines
@@ -284,6 +315,7 @@ def tokens(stage="answers", benchmark="elyza", calls=100, *, prompt=1000, comple
     names = {"model": "m", "run_tag": "a", "stage": stage, "benchmark": benchmark}
     numbers = {"calls": calls, "prompt_tokens": prompt, "completion_tokens": completion, "cost_usd": usd}
     rare = {"cached_tokens": None, "reasoning_tokens": None, "calls_without_usage": 0, "calls_without_price": 0}
+    rare |= {"calls_at_recorded_price": 0, "models_without_price": []}
     return {**names, **numbers, **rare, **priced, **fields}
 
 
@@ -295,8 +327,9 @@ def test_tokens_and_cost_have_a_line_for_each_stage_and_benchmark_and_a_total():
     rows = [tokens(), tokens(benchmark="tengu", usd=0.0625), tokens("judgements", usd=1.5, first_day="2026-06-30")]
     text, _, by_stage = table(run(7), tokens=rows).partition("By stage\n")
     assert cells_of(by_stage)[1:] == [
-        ["answers", "200", "2,000", "4,000", "0.1875"],
-        ["judgements", "100", "1,000", "2,000", "1.5000"],
+        ["Generation", "200", "2,000", "4,000", "0.1875"],
+        ["Judging", "100", "1,000", "2,000", "1.5000"],
+        ["total", "300", "3,000", "6,000", "1.6875"],
     ]
     assert cells_of(text.rstrip())[-6:] == [
         ["stage", "benchmark", "calls", "prompt tokens", "completion tokens", "cost in USD"],
@@ -304,7 +337,7 @@ def test_tokens_and_cost_have_a_line_for_each_stage_and_benchmark_and_a_total():
         ["answers", "tengu", "100", "1,000", "2,000", "0.0625"],
         ["judgements", "elyza", "100", "1,000", "2,000", "1.5000"],
         ["total", "300", "3,000", "6,000", "1.6875"],
-        ["Prices: genai-prices 0.2.3, at each call's date (2026-06-30 to 2026-07-01)."],
+        ["Prices: genai-prices 0.2.3, as known now (2026-06-30 to 2026-07-01)."],
     ]
 
 
@@ -331,7 +364,7 @@ def test_unknown_tokens_and_costs_are_called_unknown_and_counted():
         ["pass_outputs", "elyza", "2", "-", "-", "-"],  # all failed: nothing is missing from the sum
         ["total", "962", "1,000 + unknown", "2,000 + unknown", "0.1250 + unknown"],
     ]
-    note = "Prices: genai-prices 0.2.3, at each call's date (2026-07-01); "
+    note = "Prices: genai-prices 0.2.3, as known now (2026-07-01); "
     assert lines[-1] == [f"{note}643 calls of unknown price or tokens are not in the sum."]
 
 
@@ -449,7 +482,7 @@ def test_json_is_one_document_with_the_rows_as_they_are():
     )
     assert list(document) == [
         *("policy", "pipeline", "rows", "means", "statistics"),
-        *("judge_means", "judge_pairs", "unfinished", "tokens", "remarks", "over", "replies"),
+        *("judge_pairs", "unfinished", "tokens", "remarks", "over", "replies"),
         *("rankings", "not_ranked", "strategies"),
     ]
     fields = row(model=HOSTILE).columns()
@@ -459,7 +492,7 @@ def test_json_is_one_document_with_the_rows_as_they_are():
     mean = document["means"][0]
     assert (mean["model"], mean["mean"], mean["asked"]) == ("org/model", None, ["tengu@120"])
     mean = document["means"][1]
-    assert (mean["model"], mean["mean"], mean["n_benchmarks"], mean["against_best"]) == (HOSTILE, 7.5, 1, None)
+    assert (mean["model"], mean["mean"], mean["n_benchmarks"]) == (HOSTILE, 7.5, 1)
     assert document["statistics"][0]["sd"] is None
     assert document["statistics"][0]["values"] == [7.5]
     assert document["tokens"][0]["prompt_tokens"] is None
@@ -542,63 +575,14 @@ def test_the_change_by_passes_stands_beside_the_score():
     assert json.loads(as_json(report(rows)))["rows"][0]["change"] == -0.5
 
 
-def test_runs_that_are_tied_with_the_best_are_marked():
-    rows = [row(model=name, score=score) for name, score in (("a", 8.0), ("b", 7.9), ("c", 5.0), ("d", 9.9))]
-    ties = {
-        ("a", "default", "gpt-5.1"): Tie("best", 3, 100, None),
-        ("b", "default", "gpt-5.1"): Tie("tied", 3, 99, 0.7),
-        ("c", "default", "gpt-5.1"): Tie("below", 3, 100, 0.001),
-    }
-    found = [line.split() for line in table(rows, ties=ties).splitlines()]
-    against = [" ".join(line[8:]) for line in found if line[:3] == ["mean", "of", "1"]]
-    assert against == ["-", "best", "no difference", "below"]
-    means = json.loads(as_json(report(rows, ties=ties)))["means"]
-    assert [(one["against_best"], one["p_value"]) for one in means] == [
-        (None, None),
-        ("best", None),
-        ("tied", 0.7),
-        ("below", 0.001),
-    ]
-    assert "no difference" in table(rows, ties=ties)
-    assert "tied" not in table(rows, ties=ties)
-    assert "Holm" in table(rows, ties=ties)
-
-
-def judge_mean(model="m", score=7.0, benchmark="overall", **fields):
-    sets = ["elyza@100"] if benchmark != "overall" else ["elyza@100", "tengu@120"]
-    numbers = {"n_planned": 440, "n_scored": 428, "n_failed": 12, "n_excluded": 0}
-    names = {"model": model, "run_tag": "t", "benchmark": benchmark, "question_sets": sets, "judges": ["j", "k"]}
-    return {**names, "score": score, "adjusted_score": 7.25, "asked": (), **numbers, **fields}
-
-
-def test_means_over_judges_show_who_judged_what_failed_and_the_adjusted_mean():
-    judged = [judge_mean(), judge_mean(benchmark="elyza", score=6.5), judge_mean("n", None, judges=[])]
+def test_the_agreement_of_judges_is_a_table():
     pair = {"judge_a": "j", "judge_b": HOSTILE, "n": 1234, "pearson": 0.9, "spearman": None}
     pair |= {"exact_share": 0.5, "mean_difference": -1.0}
-    text = table(run(7), width=200, judge_means=judged, judge_pairs=[pair])
-    lines = [line.split() for line in text.splitlines()]
-    assert "Mean over the judges that all compared runs share: j, k" in text
-    assert ["m", "t", "6.50", "7.00", "2", "7.25", "428/440", "12", "0"] in lines
-    assert ["n", "t", "-", "-", "2", "7.25", "428/440", "12", "0"] in lines
+    lines = [line.split() for line in table(run(7), width=200, judge_pairs=[pair]).splitlines()]
     (cells,) = [line for line in lines if line[:1] == ["j"]]
     assert cells[-5:] == ["1,234", "0.90", "-", "50%", "-1.00"]
-    rows = list(csv.DictReader(io.StringIO(as_csv(report([], judge_means=judged, judge_pairs=[pair])))))
-    assert [(one["row"], one["judge"], one["score"]) for one in rows] == [
-        ("judge_mean", "j, k", "7.0"),
-        ("judge_mean", "j, k", "6.5"),
-        ("judge_mean", "", ""),
-        ("judge_pair", "j", ""),
-    ]
-    assert "| m " in as_markdown(report(run(7), judge_means=judged, judge_pairs=[pair]))
-
-
-def test_judges_that_share_only_some_question_sets_are_named_with_them():
-    judged = [
-        judge_mean(),
-        judge_mean(benchmark="elyza", judges=["j"]),
-        judge_mean(benchmark="tengu", question_sets=["tengu@120"]),
-    ]
-    assert "share: elyza@100 j; tengu@120 j, k" in table(run(7), judge_means=judged, width=200)
+    rows = list(csv.DictReader(io.StringIO(as_csv(report([], judge_pairs=[pair])))))
+    assert [(one["row"], one["judge"]) for one in rows] == [("judge_pair", "j")]
 
 
 def test_what_is_not_complete_is_said_with_its_part_and_its_failures():

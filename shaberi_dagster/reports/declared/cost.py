@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
-from shaberi_dagster.reports.figures import counted
-from shaberi_dagster.reports.report import Column, Report, Table, known, number, several, text
+from shaberi_dagster.reports.figures import counted, listed
+from shaberi_dagster.reports.report import Block, Column, Heading, Report, Table, known, number, several, table_of, text
 from shaberi_dagster.reports.requests import RunSelection
+from shaberi_dagster.util.lazy import lazily
+
+with lazily(__name__):  # what help need not wait for
+    from shaberi_dagster.reports import scores
 
 
 def _prices(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -14,12 +19,14 @@ def _prices(rows: Sequence[Mapping[str, Any]]) -> str:
     sources = sorted({source for row in rows for source in row["price_sources"]})
     first, last = min(row["first_day"] for row in rows), max(row["last_day"] for row in rows)
     dates = first if first == last else f"{first} to {last}"
-    unknown = sum(row["calls_without_price"] for row in rows)
-    note = f"Prices: {', '.join(sources)}, at each call's date" if sources else "Prices: none is known"
+    unknown, recorded = (sum(row[name] for row in rows) for name in ("calls_without_price", "calls_at_recorded_price"))
+    models = sorted({model for row in rows for model in row["models_without_price"]})
+    note = f"Prices: {', '.join(sources)}, as known now" if sources else "Prices: none is known"
     note += f" ({dates})" if dates else ""
-    return (
-        f"{note}; {counted(unknown, 'call')} of unknown price or tokens are not in the sum." if unknown else f"{note}."
-    )
+    note += f"; {counted(recorded, 'call')} at the recorded price, as none is known now" if recorded else ""
+    of_models = f" (of {listed(models)})" if models else ""
+    note += f"; {counted(unknown, 'call')} of unknown price or tokens{of_models} are not in the sum" if unknown else ""
+    return f"{note}."
 
 
 def _tokens(title: str, **options: Any) -> Column:
@@ -47,14 +54,31 @@ TOKENS = Table(
 """A line for each run, stage and benchmark, and the total."""
 
 
+_STAGES = {"answers": "Generation", "judgements": "Judging", "pass_outputs": "Passes"}
+
+
 def stage_totals(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Sum the lines of each stage, in the order of the stages' first lines."""
+    """Sum the lines of each stage, in the order of the stages' first lines, and all."""
     stages = dict.fromkeys(row["stage"] for row in rows)
     columns = [column for column in TOKENS.columns if column.total or column.title == "stage"]
     of_stage = [[row for row in rows if row["stage"] == stage] for stage in stages]
-    summed = [{"stage": stage} | TOKENS.summed(own) for stage, own in zip(stages, of_stage, strict=True)]
-    plain = [replace(column, total=False) for column in columns]
-    return Table(plain, name="stages").of(summed)
+    named = [{"stage": _STAGES.get(stage, stage.replace("_", " ").capitalize())} for stage in stages]
+    summed = [name | TOKENS.summed(own) for name, own in zip(named, of_stage, strict=True)]
+    return Table(columns, name="stages").of(summed)
+
+
+def cost_totals(rows: Sequence[Mapping[str, Any]]) -> list[Block]:
+    """Show the totals of each model and of each run, where there are several."""
+    sums = [column for column in TOKENS.columns if column.total]
+    names = {"By model": ("model",), "By run": ("model", "run_tag")}
+    found: list[Block] = []
+    for title, keys in names.items():
+        groups = scores.grouped(rows, itemgetter(*keys))
+        if len(groups) > 1:
+            lines = [{name: own[0][name] for name in keys} | TOKENS.summed(own) for _, own in groups]
+            columns = [*(text("tag" if name == "run_tag" else name, name, folds=True) for name in keys), *sums]
+            found += [Heading(title), table_of(lines, [replace(column, total=False) for column in columns])]
+    return [*found, Heading("By stage and benchmark")] if found else []
 
 
 COST = Report(
@@ -62,6 +86,7 @@ COST = Report(
     "Show calls, tokens and US dollars of runs by stage and benchmark.",
     [TOKENS],
     selection=RunSelection,
+    lead=lambda rows: cost_totals(rows["rows"]),
     empty="No call was made for these runs: imported ones do not say what they cost.",
     examples=[
         "shaberi cost                                   all runs",
@@ -69,7 +94,7 @@ COST = Report(
         "shaberi cost --format csv > cost.csv",
         "shaberi sql cost_by_person                     who made the runs",
     ],
-    more="Costs are at the price of each call's date; calls of unknown price are counted.",
+    more="Costs are at the price of each call's date as it is known now, else as recorded; unknown ones are counted.",
 )
 
 
