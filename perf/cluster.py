@@ -213,9 +213,9 @@ def _requests(runs: int, questions: Path, base_url: str) -> list[RunRequest]:
 
 def _submit(requests: Sequence[RunRequest]) -> list[str]:
     """Put the runs into the queue, as `run-evals --submit` does."""
-    from shaberi_dagster.defs.execution import open_instance  # noqa: PLC0415
-    from shaberi_dagster.defs.jobs import Materialization, register  # noqa: PLC0415
-    from shaberi_dagster.defs.submission import submit  # noqa: PLC0415
+    from shaberi_dagster.defs.execution import open_instance
+    from shaberi_dagster.defs.jobs import Materialization, register
+    from shaberi_dagster.defs.submission import submit
 
     workspace = Installation(Settings.from_environment(), environment={})
     instance = open_instance(workspace.settings.dagster_home)
@@ -230,11 +230,11 @@ def _submit(requests: Sequence[RunRequest]) -> list[str]:
 
 def _have_ended(submitted: Sequence[str]) -> bool:
     """Whether all runs have; not while the database is away."""
-    from dagster import RunsFilter  # noqa: PLC0415
-    from dagster_postgres.utils import DagsterPostgresException  # noqa: PLC0415
-    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
+    from dagster import RunsFilter
+    from dagster_postgres.utils import DagsterPostgresException
+    from sqlalchemy.exc import DBAPIError
 
-    from shaberi_dagster.defs.execution import open_instance  # noqa: PLC0415
+    from shaberi_dagster.defs.execution import open_instance
 
     try:
         with open_instance(Settings.from_environment().dagster_home) as instance:
@@ -245,9 +245,9 @@ def _have_ended(submitted: Sequence[str]) -> bool:
 
 def _failures(submitted: Sequence[str]) -> Iterator[str]:
     """Why Dagster runs have failed, if any have."""
-    from dagster import DagsterRunStatus  # noqa: PLC0415
+    from dagster import DagsterRunStatus
 
-    from shaberi_dagster.defs.execution import open_instance  # noqa: PLC0415
+    from shaberi_dagster.defs.execution import open_instance
 
     with open_instance(Settings.from_environment().dagster_home) as instance:
         for run_id in submitted:

@@ -70,7 +70,7 @@ def library(name: str) -> Read:
 
 
 def _by_math_verify(case: corpus.Case) -> bool | None:
-    from math_verify import parse, verify  # noqa: PLC0415
+    from math_verify import parse, verify
 
     said = parse(case.reply)
     return bool(verify(parse(f"${case.question.reference or 0}$"), said)) if said else None
@@ -78,7 +78,7 @@ def _by_math_verify(case: corpus.Case) -> bool | None:
 
 def _by_lm_eval(case: corpus.Case) -> bool | None:
     """The flexible extraction of its GSM8K for numbers and MATH, and the one of its MMLU-Pro for letters."""
-    from lm_eval.filters.extraction import RegexFilter  # noqa: PLC0415
+    from lm_eval.filters.extraction import RegexFilter
 
     letters = case.grader == "mcq"
     pattern = r"answer is \(?([ABCDEFGHIJ])\)?" if letters else r"(-?[$0-9.,]{2,})|(-?[0-9]+)"

@@ -144,7 +144,7 @@ def measure_child(arguments: Sequence[str]) -> None:
 
 def minimal_job() -> None:
     """The least that Dagster can be asked for: one empty asset in this process, on an instance of its own."""
-    import dagster as dg  # noqa: PLC0415
+    import dagster as dg
 
     @dg.asset
     def nothing() -> None:

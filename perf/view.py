@@ -87,7 +87,7 @@ def _written(warehouse: Path, file: Path) -> str:
 
 def _drawn(file: Path, browser: str) -> float:
     """Seconds from the address to the heat map of all scores."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415
+    from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         page = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"]).new_page()

@@ -3,9 +3,10 @@
 `open_lake` and `evaluate` are the library; the classes are what plugins are made of. All are loaded when they are used.
 """
 
-from shaberi_dagster.util.lazy import handed_out, lazily
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-with lazily(__name__):
+if TYPE_CHECKING:
     from shaberi_dagster.api import evaluate as evaluate
     from shaberi_dagster.api import open_lake as open_lake
     from shaberi_dagster.benchmarks.registry import Benchmark as Benchmark
@@ -44,4 +45,35 @@ with lazily(__name__):
     from shaberi_dagster.settings import VERSION as __version__  # noqa: F401, N811
     from shaberi_dagster.stages.base import Stage as Stage
 
-__getattr__ = handed_out(globals())
+_PLACES = {
+    "api": "evaluate open_lake",
+    "benchmarks.registry": "Benchmark",
+    "benchmarks.upstream": "Asked",
+    "consensus.base": "Ask Candidate Consensus Strategy anonymous_names",
+    "consensus.prompts": "Response",
+    "exchange.importer": "Entry ImportedSample ImportedVerdict Importer RunPart",
+    "exchange.logs": "import_logs",
+    "exchange.rejected": "Rejected",
+    "judges.base": "Judge",
+    "judges.own": "ModelJudge",
+    "judges.rules.base": "GradedQuestion Grader",
+    "llm.providers.base": "Provider",
+    "llm.reply": "MalformedReplyError ReceivedReply",
+    "llm.types": "CallRange Message",
+    "passes.base": "Answer Finding Pass PassConfig",
+    "reports.report": "Column Report Table When",
+    "reports.requests": "RunSelection",
+    "stages.base": "Stage",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of the package when it is first used (PEP 562)."""
+    if name == "__version__":
+        from shaberi_dagster.settings import VERSION
+
+        return VERSION
+    for module, names in _PLACES.items():
+        if name in names.split():
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -24,14 +24,12 @@ from shaberi_dagster.reports.score_reading import read_rankings, read_scores
 from shaberi_dagster.reports.score_report import ScoreReport
 from shaberi_dagster.reports.sweep import SweepReport, read_sweep
 from shaberi_dagster.settings import Settings, warehouse_folder
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.permissions import private_files
 
-with lazily(__name__):  # they take longer to load than most questions to answer
+if TYPE_CHECKING:
     import polars as pl
 
     from shaberi_dagster.reports import comparison
-    from shaberi_dagster.runs import spec
 
 
 @dataclass(frozen=True)
@@ -113,6 +111,8 @@ class LakeReader:
         Raises:
             ConfigurationError: There is no such run, or nothing is common to both.
         """
+        from shaberi_dagster.reports import comparison
+
         with self._catalog() as catalog:
             return comparison.compare(catalog, _chosen(ComparisonRequest, {"a": a, "b": b, **choices}))
 
@@ -126,6 +126,8 @@ class LakeReader:
         Raises:
             ConfigurationError: There is no such run, or the filter is none.
         """
+        import polars as pl
+
         with self._catalog() as catalog:
             known = {
                 name: run for run in read_runs(catalog) for name in (run["run_id"], f"{run['model']}@@{run['run_tag']}")
@@ -223,6 +225,8 @@ def evaluate(model: str, **request: Any) -> ScoreReport:
         ConfigurationError: Something that is asked for cannot be.
         EndpointError: An endpoint cannot be reached or refuses us.
     """
+    from shaberi_dagster.runs import spec
+
     options = {name: request.pop(name) for name in spec.CallOptions.model_fields if name in request}
     asked = spec.RunRequest(model=model, **request)
     with private_files(warehouse_folder()):

@@ -11,11 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.permissions import make_folder
-
-with lazily(__name__):
-    from importlib import metadata
 
 MIRROR_MARK = "_mirror"
 """File in a warehouse that mirrors a store: the store's URI."""
@@ -67,6 +63,8 @@ def named_plugin_folders(environment: Mapping[str, str] = os.environ) -> list[Pa
 @cache
 def _installed_plugins() -> tuple[Path, ...]:
     """The folders that entry points name, found without running anything of their packages."""
+    from importlib import metadata
+
     folders = []
     for point in metadata.entry_points(group="shaberi"):
         package, *inner = point.module.split(".")

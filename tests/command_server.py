@@ -142,8 +142,8 @@ def main() -> None:
 
 def _open_an_instance() -> None:
     """The first one takes Dagster five times as long as any other; and its job is described once."""
-    from shaberi_dagster.defs.execution import open_instance  # noqa: PLC0415  (after the databases, as all of Dagster)
-    from shaberi_dagster.defs.jobs import Materialization  # noqa: PLC0415
+    from shaberi_dagster.defs.execution import open_instance
+    from shaberi_dagster.defs.jobs import Materialization
 
     with tempfile.TemporaryDirectory() as home:
         open_instance(Path(home)).dispose()
@@ -204,7 +204,7 @@ def _become(module: Any, request: dict[str, Any], descriptors: Sequence[int]) ->
 
 
 def _stages_alone() -> AbstractContextManager[None]:
-    from tests.stages_alone import stages_alone  # noqa: PLC0415  (after the databases, as all of Dagster)
+    from tests.stages_alone import stages_alone
 
     return stages_alone()
 

@@ -21,7 +21,6 @@ from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import EngineThread, Workspace
-from shaberi_dagster.stages import evaluation
 from shaberi_dagster.stages.evaluation import materialize
 from shaberi_dagster.stages.ordered import STAGE_NAMES, calling_stage
 from shaberi_dagster.stages.result import StageResult
@@ -43,11 +42,10 @@ def own_engine(environment: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def without_results() -> Iterator[None]:
-    """Within this context nothing is written to `results/`, and no memory given back, after each stage of a few rows."""
+    """Within this context nothing is written to `results/` after each stage of a few rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(publishing, "write_manifest", lambda *_, **__: None)
         patch.setattr(publishing, "export_runs", lambda *_, **__: SimpleNamespace(failed={}))
-        patch.setattr(evaluation, "give_back", lambda: None)
         yield
 
 

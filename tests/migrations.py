@@ -67,7 +67,7 @@ def close_databases() -> None:
 
 def make_jobs_once() -> None:
     """In this process, a job is narrowed to some of its assets once; Dagster does it, and describes it, for each run."""
-    from dagster import AssetKey, JobDefinition  # noqa: PLC0415  (after `open_databases_once`)
+    from dagster import AssetKey, JobDefinition
 
     narrow = JobDefinition.as_ephemeral_job
     made: dict[tuple[JobDefinition, frozenset[AssetKey]], JobDefinition] = {}

@@ -11,13 +11,10 @@ from typing import Any
 
 import orjson
 import polars as pl
+from pyarrow import parquet as pq
 
 from shaberi_dagster.benchmarks.registry import SUFFIXES
 from shaberi_dagster.errors import QuestionFileError
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):
-    from pyarrow import parquet as pq
 
 Row = dict[str, Any]
 MOST_ROW_CHARACTERS, MOST_CHARACTERS = 16 << 20, 1 << 29

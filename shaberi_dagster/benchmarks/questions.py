@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import BaseModel, TypeAdapter
@@ -16,10 +16,10 @@ from shaberi_dagster.benchmarks.upstream import Asked, UpstreamRowError, letter_
 from shaberi_dagster.errors import ConfigurationError, QuestionFileError
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.util.identity import sha256_json, sha256_text
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # half a second that only the hub's users pay
-    from shaberi_dagster.benchmarks import hub
+if TYPE_CHECKING:
+    pass
+
 
 CACHES = "ensemble cache"
 """Source of sets whose questions came with caches of the ensemble evaluation, in its seeded order."""
@@ -155,6 +155,8 @@ def load_question_set(
         QuestionFileError: A file has a line that is not a question.
         ConfigurationError: There is no such source, set or file, or the hub cannot be read.
     """
+    from shaberi_dagster.benchmarks import hub
+
     load = partial(_load, benchmark, shuffled=not (set_name or "").endswith(UNSHUFFLED))
     if set_name == f"{benchmark.name}@{UNSHUFFLED}":
         set_name = None

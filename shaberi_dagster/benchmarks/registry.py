@@ -6,14 +6,12 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
+import pydantic
+
 from shaberi_dagster.benchmarks.upstream import RowReader
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile, load_module, read_yaml
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # a tenth of a second that only plugins cost
-    import pydantic
 
 Field = Literal["question", "reference", "criteria", "category", "upstream_id"]
 LegacyForm = Literal["tengu_points", "elyza_number", "double_brackets", "rakuda_brackets", "rakuda_mean_of_tenths"]

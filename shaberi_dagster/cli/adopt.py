@@ -11,12 +11,6 @@ from shaberi_dagster.cli.output import say, tell
 from shaberi_dagster.reports.report import Result, Sentences
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.exchange import installation
-    from shaberi_dagster.exchange.suite import writing
-    from shaberi_dagster.judges import own
 
 EPILOG = """Examples:
 
@@ -46,6 +40,10 @@ class Adopt(CommandOptions):
 
 def adopt(how: Adopt) -> int:
     """Adopt the old suite's prompts, parameters and score parsers from a checkout; none of its code is run."""
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.exchange.suite import writing
+    from shaberi_dagster.judges import own
+
     settings = Settings.from_environment()
     taken = {*own.JUDGES, *installation.Installation(settings).prompts.variants}
     adoption = writing.adopt(how.path, how.commit, how.name, settings.plugins[0], taken)

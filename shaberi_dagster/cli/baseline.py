@@ -11,13 +11,6 @@ from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions, OptionsCommand, takes_models
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.exchange import cache_files, installation
-    from shaberi_dagster.lake import catalog
-    from shaberi_dagster.reports import baselines, verdicts
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -87,6 +80,10 @@ class ListBaselines(CommandOptions):
 
 def promote(how: Promotion) -> int:
     """Make what a run got right a baseline, which is never changed."""
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.lake import catalog
+    from shaberi_dagster.reports import baselines
+
     settings = Settings.from_environment()
     with catalog.open_catalog(settings.warehouse) as views:
         chosen = baselines.chosen_runs(views, how.run_id, how.model, how.tag)
@@ -98,6 +95,8 @@ def promote(how: Promotion) -> int:
 
 def import_baseline(how: BaselineImport) -> int:
     """Make a pooled baseline of the ensemble evaluation a baseline, which `--gate fisher` compares with."""
+    from shaberi_dagster.exchange import cache_files, installation
+
     name, lake = how.name or how.path.stem, installation.Installation(Settings.from_environment()).lake
     cache_files.import_baseline(how.path, lake, name, how.note)
     _show([name], as_json=how.as_json)
@@ -105,6 +104,10 @@ def import_baseline(how: BaselineImport) -> int:
 
 
 def _show(names: Sequence[str], *, as_json: bool) -> None:
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.lake import catalog
+    from shaberi_dagster.reports import baselines, verdicts
+
     with catalog.open_catalog(Settings.from_environment().warehouse) as views:
         promoted = [baseline for baseline in verdicts.baselines(views) if baseline["name"] in names]
     output.say(baselines.promotion_result(promoted), as_json=as_json)
@@ -112,6 +115,10 @@ def _show(names: Sequence[str], *, as_json: bool) -> None:
 
 def list_baselines(how: ListBaselines) -> int:
     """List the baselines with the runs that they were promoted from."""
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.lake import catalog
+    from shaberi_dagster.reports import baselines, verdicts
+
     with catalog.open_catalog(Settings.from_environment().warehouse) as views:
         found = verdicts.baselines(views)
     output.show(baselines.list_result(found), "json" if how.as_json else "table")

@@ -7,10 +7,6 @@ import typer
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.output import tell
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.defs.cluster import local, parts
 
 EPILOG = """Examples:
 
@@ -35,6 +31,8 @@ def cluster(
     ] = "127.0.0.1",
 ) -> int:
     """Start a cluster on this machine (Ctrl-C stops it), or one part of a cluster."""
+    from shaberi_dagster.defs.cluster import local, parts
+
     if part is not None:
         parts.run_part(part, host, port)
 

@@ -5,12 +5,6 @@ from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.lake.catalog import check_there, write_catalog
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.exchange import installation
-    from shaberi_dagster.lake import compaction
-    from shaberi_dagster.reports import maintenance
 
 
 class Compact(CommandOptions):
@@ -21,6 +15,10 @@ class Compact(CommandOptions):
 
 def compact(how: Compact) -> int:
     """Merge the lake's small files and delete those that no version of the last week needs."""
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.lake import compaction
+    from shaberi_dagster.reports import maintenance
+
     settings = Settings.from_environment()
     check_there(settings.warehouse)
     lake = installation.Installation(settings).lake

@@ -1,7 +1,7 @@
 """`shaberi compare`: two models or runs over the questions that both were asked, judge by judge."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -10,13 +10,10 @@ from shaberi_dagster.cli.options import CommandOptions, OutputFile, OutputFormat
 from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster import api
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.show import comparison, formats
-    from shaberi_dagster.viewer import html
+if TYPE_CHECKING:
+    pass
+
 
 EPILOG = """Examples:
 
@@ -50,6 +47,11 @@ class Compare(CommandOptions):
 
 def compare(request: ComparisonRequest, how: Compare) -> int:
     """Compare two models or runs question by question: is one better, are they equal, or is no difference shown?"""
+    from shaberi_dagster import api
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.show import comparison, formats
+    from shaberi_dagster.viewer import html
+
     formats.check_format(how.output_format)
     warehouse = Settings.from_environment().warehouse
     with output.waiting():

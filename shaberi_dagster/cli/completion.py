@@ -1,19 +1,14 @@
 """Names that a shell completes: of benchmarks, strategies, passes, queries, judges, models and runs."""
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.runs.option import Known
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # completion has to be quick: each kind loads what it needs
-    from shaberi_dagster.benchmarks import registry as benchmarks
-    from shaberi_dagster.consensus import registry as strategies
-    from shaberi_dagster.lake import catalog, store, views
-    from shaberi_dagster.llm import embedded
-    from shaberi_dagster.passes import registry as passes
-    from shaberi_dagster.reports import named_queries
+if TYPE_CHECKING:
+    pass
 
 
 def completer(kind: Known) -> Callable[[str], list[str]]:
@@ -29,6 +24,13 @@ def completer(kind: Known) -> Callable[[str], list[str]]:
 
 def known(kind: Known) -> list[str]:
     """List the names of a kind: those of the lake where runs have them, none where there is no lake."""
+    from shaberi_dagster.benchmarks import registry as benchmarks
+    from shaberi_dagster.consensus import registry as strategies
+    from shaberi_dagster.lake import views
+    from shaberi_dagster.llm import embedded
+    from shaberi_dagster.passes import registry as passes
+    from shaberi_dagster.reports import named_queries
+
     if kind == "benchmarks":
         return ["all", *benchmarks.ALL_BENCHMARKS]
     if kind == "strategies":
@@ -42,6 +44,8 @@ def known(kind: Known) -> list[str]:
 
 
 def _of_lake(column: str) -> Iterable[str]:
+    from shaberi_dagster.lake import catalog, store
+
     warehouse = Settings.from_environment().warehouse
     try:
         if not catalog.logged_versions(warehouse):

@@ -10,12 +10,7 @@ from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.show.live import reporter_for
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.progress import StageProgress
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.lake import copying
-    from shaberi_dagster.reports import maintenance
 
 EPILOG = """Examples:
 
@@ -44,6 +39,9 @@ class CopyLake(CommandOptions):
 
 def copy_lake(how: CopyLake) -> int:
     """Copy a whole lake with its history, to object storage or from there."""
+    from shaberi_dagster.lake import copying
+    from shaberi_dagster.reports import maintenance
+
     reporter, line = reporter_for(sys.stderr), StageProgress("copy", "files", total=0)
 
     def changed(done: int, total: int) -> None:

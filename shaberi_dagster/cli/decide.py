@@ -13,13 +13,6 @@ from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.formats import check_format
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.deciding import decision, expected
-    from shaberi_dagster.defs import operations
-    from shaberi_dagster.exchange import installation
-    from shaberi_dagster.show import decision as shown
 
 EPILOG = """Examples:
 
@@ -49,6 +42,11 @@ class Decide(CommandOptions):
 
 def decide(request: DecisionRequest, calls: CallOptions, how: Decide) -> int:
     """Decide which of some models is better, with as few questions as it takes."""
+    from shaberi_dagster.deciding import decision, expected
+    from shaberi_dagster.defs import operations
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.show import decision as shown
+
     output_format = "json" if how.as_json else how.output_format
     check_format(output_format)
     if how.dry_run:

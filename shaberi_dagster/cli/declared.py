@@ -10,12 +10,6 @@ from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import CommandOptions, OutputFormat, application
 from shaberi_dagster.reports.report import Report
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what the list of commands, help and wrong options need not wait for
-    from shaberi_dagster import api
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.show import formats
 
 
 class ReportOptions(CommandOptions):
@@ -30,8 +24,11 @@ def report_app(report: Report) -> typer.Typer:
 
 
 def _command_of(report: Report) -> Callable[..., int]:
-
     def command(selection: Any, how: ReportOptions) -> int:
+        from shaberi_dagster import api
+        from shaberi_dagster.cli import output
+        from shaberi_dagster.show import formats
+
         formats.check_format(how.output_format)
         lake = api.LakeReader(Settings.from_environment().warehouse)
         with output.waiting():

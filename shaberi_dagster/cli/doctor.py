@@ -8,10 +8,6 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.output import say, tell
 from shaberi_dagster.reports.findings import findings_result
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.defs.doctor import examination, repairing
 
 
 def doctor(
@@ -30,6 +26,8 @@ def doctor(
     ] = False,
 ) -> int:
     """Check the installation and the lake, and close runs whose process has died."""
+    from shaberi_dagster.defs.doctor import examination, repairing
+
     settings = Settings.from_environment()
     if install_model:
         examination.fetch_model(settings, tell)

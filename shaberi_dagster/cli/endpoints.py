@@ -11,14 +11,6 @@ from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.exchange import installation
-    from shaberi_dagster.lake import store
-    from shaberi_dagster.reports import endpoints as reports
-    from shaberi_dagster.runs import known_endpoints
 
 EPILOG = """Examples:
 
@@ -54,6 +46,12 @@ class Endpoints(CommandOptions):
 
 def endpoints(how: Endpoints) -> int:
     """List where models can be asked, with address, key and parameters; or check that one answers."""
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.lake import store
+    from shaberi_dagster.reports import endpoints as reports
+    from shaberi_dagster.runs import known_endpoints
+
     output_format = "json" if how.as_json else "table"
     if how.action is None:
         warehouse = Settings.from_environment().warehouse

@@ -16,16 +16,7 @@ from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings, check_writable
 from shaberi_dagster.show.live import reporter_for
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.permissions import user_umask
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.exchange import answer_files, cache_files, installation, outcomes
-    from shaberi_dagster.exchange.results import results_tree, shaberi_v1
-    from shaberi_dagster.lake import store
-    from shaberi_dagster.runs import request_file
-    from shaberi_dagster.show import formats
 
 EPILOG = """Examples:
 
@@ -101,6 +92,10 @@ def export_requests(selection: RunSelection, how: ExportOptions) -> int:
     Raises:
         ConfigurationError: Not one model is named, or its run cannot be planned.
     """
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.exchange import answer_files, installation
+    from shaberi_dagster.runs import request_file
+
     asked = dict(request_file.read_values(how.config)) if how.config else {}
     if selection.models:
         asked["model"] = selection.models[0]
@@ -145,6 +140,11 @@ def run_export(
     Raises:
         ConfigurationError: There is no such format, no lake, nothing to export, or the folder has other files.
     """
+    from shaberi_dagster.exchange import cache_files, outcomes
+    from shaberi_dagster.exchange.results import results_tree, shaberi_v1
+    from shaberi_dagster.lake import store
+    from shaberi_dagster.show import formats
+
     formats.check_format(output_format, FORMATS)
     lake, reporter = store.Lake(settings.warehouse), reporter_for(sys.stderr)
     if output_format == RESULTS:

@@ -5,12 +5,6 @@ from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.presets import CacheRequest
 from shaberi_dagster.runs.spec import CallOptions
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.cli import evaluation
-    from shaberi_dagster.defs import running
-    from shaberi_dagster.reports import samples
 
 EPILOG = """\b
 Examples:
@@ -34,6 +28,10 @@ class GenerateCache(CommandOptions):
 
 def generate_cache(request: CacheRequest, calls: CallOptions, how: GenerateCache) -> int:
     """Make the samples of an ensemble that are not stored yet, and nothing else."""
+    from shaberi_dagster.cli import evaluation
+    from shaberi_dagster.defs import running
+    from shaberi_dagster.reports import samples
+
     asked = request.with_imported(fresh=calls.fresh).to_request()
     made = running.Evaluation([asked], calls, command="generate-cache", stages=["answers"])
     made.run()

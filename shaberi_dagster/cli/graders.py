@@ -14,15 +14,6 @@ from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster import api
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.deciding import audit
-    from shaberi_dagster.defs import operations
-    from shaberi_dagster.exchange import installation
-    from shaberi_dagster.show import formats
 
 EPILOG = (
     """Examples:
@@ -64,6 +55,13 @@ class GradersOptions(CommandOptions):
 
 def graders(how: GradersOptions, request: AuditRequest, selection: RunSelection, calls: CallOptions) -> int:
     """Show which forms of answers the verdicts of rules rest on, and how often each form errs."""
+    from shaberi_dagster import api
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.deciding import audit
+    from shaberi_dagster.defs import operations
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.show import formats
+
     formats.check_format(how.output_format)
     settings = Settings.from_environment()
     if how.settle:

@@ -11,10 +11,6 @@ from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.exchange import answer_files, installation, outcomes
 
 EPILOG = """Examples:
 
@@ -56,6 +52,8 @@ class ImportAnswers(CommandOptions):
 
 def import_answers(how: ImportAnswers) -> int:
     """Bring answers that were made elsewhere into the lake, as a run that can be judged and compared."""
+    from shaberi_dagster.exchange import answer_files, installation, outcomes
+
     workspace = installation.Installation(Settings.from_environment())
     done = answer_files.import_answers(
         how.paths,

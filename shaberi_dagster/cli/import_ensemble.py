@@ -11,12 +11,6 @@ from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.defs import operations
-    from shaberi_dagster.exchange import outcomes
-    from shaberi_dagster.show import ensemble
 
 EPILOG = """Examples:
 
@@ -49,6 +43,10 @@ class ImportEnsemble(CommandOptions):
 
 def import_ensemble(how: ImportEnsemble) -> int:
     """Import response caches of the ensemble-consensus evaluation."""
+    from shaberi_dagster.defs import operations
+    from shaberi_dagster.exchange import outcomes
+    from shaberi_dagster.show import ensemble
+
     settings = Settings.from_environment()
     report = operations.import_caches(settings, how.paths)
     graded = None

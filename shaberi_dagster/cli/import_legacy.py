@@ -11,13 +11,6 @@ from shaberi_dagster.cli.output import say
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.defs import operations
-    from shaberi_dagster.exchange import outcomes
-    from shaberi_dagster.exchange.trees import importing
-    from shaberi_dagster.lake import store
 
 EPILOG = """Examples:
 
@@ -61,6 +54,8 @@ class ImportLegacy(CommandOptions):
 
 def import_legacy(how: ImportLegacy) -> int:
     """Import answers and judgements of the old Shaberi suite."""
+    from shaberi_dagster.defs import operations
+
     settings = Settings.from_environment()
     if how.trees:
         operations.import_trees(settings, how.trees, how.tag, how.models, log_runs=how.log_runs)
@@ -84,6 +79,10 @@ def show_report(settings: Settings, tag: str, *, full: bool, as_json: bool) -> i
     Raises:
         ConfigurationError: Nothing was imported under that tag, or a lake of an older format has other rows.
     """
+    from shaberi_dagster.exchange import outcomes
+    from shaberi_dagster.exchange.trees import importing
+    from shaberi_dagster.lake import store
+
     counted = importing.reconcile_lake(store.Lake(settings.warehouse), tag)
     say(outcomes.trees_result(counted, tag, full=full), as_json=as_json)
     return FAILED_PARTS if counted.discrepancies() or counted.quarantine.height or counted.left_out.height else FINE

@@ -11,10 +11,6 @@ from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.exchange import installation, logs, outcomes, publishing
 
 EPILOG = """Examples:
 
@@ -46,6 +42,8 @@ class ImportLogs(CommandOptions):
 
 def import_logs(how: ImportLogs) -> int:
     """Import logs of another tool, in a format that a plugin folder reads."""
+    from shaberi_dagster.exchange import installation, logs, outcomes, publishing
+
     importer = logs.IMPORTERS.use(how.importer)()
     workspace = installation.Installation(Settings.from_environment())
     with publishing.published_at_the_end(workspace):

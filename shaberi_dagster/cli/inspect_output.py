@@ -17,10 +17,6 @@ from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.answers import print_answers
 from shaberi_dagster.show.streams import ending_with_reader
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.viewer import terminal
 
 _EPILOG = """Examples:
 
@@ -53,6 +49,8 @@ class InspectOutput(CommandOptions):
 
 def inspect_output(selection: RunSelection, how: InspectOutput) -> int:
     """Browse answers and judgements, run by run or models side by side."""
+    from shaberi_dagster.viewer import terminal
+
     questions = Filter.parse(how.chosen)
     if how.benchmark is not None:
         questions = replace(questions, benchmark=how.benchmark)

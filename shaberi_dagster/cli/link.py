@@ -13,14 +13,6 @@ from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.formats import check_format
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.deciding import link as linking
-    from shaberi_dagster.deciding import link_plan
-    from shaberi_dagster.defs import operations
-    from shaberi_dagster.exchange import installation
-    from shaberi_dagster.reports.declared import links
 
 EPILOG = """Examples:
 
@@ -47,6 +39,12 @@ class LinkOptions(CommandOptions):
 
 def link(request: LinkRequest, calls: CallOptions, how: LinkOptions) -> int:
     """Have stored answers judged anew by the same judge, and measure whether its old and new scores compare."""
+    from shaberi_dagster.deciding import link as linking
+    from shaberi_dagster.deciding import link_plan
+    from shaberi_dagster.defs import operations
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.reports.declared import links
+
     output_format = "json" if how.as_json else how.output_format
     check_format(output_format)
     if how.dry_run:

@@ -1,7 +1,7 @@
 """`shaberi new`: a working example of a benchmark, pass, judge or strategy, to be changed."""
 
 from collections.abc import Collection, Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,13 +10,10 @@ from shaberi_dagster.cli.output import say
 from shaberi_dagster.plugins.new import ExampleKind, write_example
 from shaberi_dagster.reports.report import Result, Sentences
 from shaberi_dagster.settings import plugin_folders
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.benchmarks import registry as benchmarks
-    from shaberi_dagster.consensus import registry as strategies
-    from shaberi_dagster.judges.rules import registry as judges
-    from shaberi_dagster.passes import registry as passes
+if TYPE_CHECKING:
+    pass
+
 
 EPILOG = """Examples:
 
@@ -40,6 +37,11 @@ def new(
 
 def _taken(kind: ExampleKind) -> set[str]:
     """Collect the names of that kind that there are already."""
+    from shaberi_dagster.benchmarks import registry as benchmarks
+    from shaberi_dagster.consensus import registry as strategies
+    from shaberi_dagster.judges.rules import registry as judges
+    from shaberi_dagster.passes import registry as passes
+
     kinds: Mapping[ExampleKind, Collection[str]] = {
         ExampleKind.BENCHMARK: benchmarks.ALL_BENCHMARKS,
         ExampleKind.PASS: passes.PASSES,

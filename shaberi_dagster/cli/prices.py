@@ -8,16 +8,6 @@ from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.exchange import installation
-    from shaberi_dagster.lake import catalog
-    from shaberi_dagster.llm import endpoints
-    from shaberi_dagster.llm import prices as list_of_prices
-    from shaberi_dagster.reports import prices as reports
-    from shaberi_dagster.runs import known_prices
 
 EPILOG = """Examples:
 
@@ -43,6 +33,14 @@ class Prices(CommandOptions):
 
 def prices(how: Prices) -> int:
     """Show what the models that were called cost, as it is known now; what was recorded for a call stays."""
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.exchange import installation
+    from shaberi_dagster.lake import catalog
+    from shaberi_dagster.llm import endpoints
+    from shaberi_dagster.llm import prices as list_of_prices
+    from shaberi_dagster.reports import prices as reports
+    from shaberi_dagster.runs import known_prices
+
     settings = Settings.from_environment()
     listed = list_of_prices.PriceList.read(settings.prices, endpoints.endpoint_prices())
     with catalog.open_catalog(settings.warehouse) as views:

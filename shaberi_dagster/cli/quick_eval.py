@@ -1,6 +1,6 @@
 """`quick-eval`: whether several samples and a consensus of them beat a single answer."""
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -19,15 +19,11 @@ from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.presets import QuickRequest
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.show.data import as_json
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.cli import evaluation
-    from shaberi_dagster.defs import operations, running
-    from shaberi_dagster.lake import catalog
-    from shaberi_dagster.reports import ensemble, gate, verdicts
-    from shaberi_dagster.show import ensemble as shown
-    from shaberi_dagster.viewer import html
+if TYPE_CHECKING:
+    from shaberi_dagster.defs import running
+    from shaberi_dagster.reports import gate
+
 
 _OF_GATE = {"passed": FINE, "failed": GATE_FAILED, "inconclusive": INCONCLUSIVE}
 
@@ -86,6 +82,11 @@ class QuickEval(CommandOptions):
 
 def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int:
     """Evaluate single answers and consensus strategies on samples that they share."""
+    from shaberi_dagster.cli import evaluation
+    from shaberi_dagster.defs import operations, running
+    from shaberi_dagster.lake import catalog
+    from shaberi_dagster.reports import verdicts
+
     if not 0 < how.significance < 1:
         raise ConfigurationError(f"--significance must be above 0 and below 1, not {how.significance:g}")
     if how.failures_count and how.baseline is None:
@@ -119,6 +120,11 @@ def _show(made: "running.Evaluation", request: RunRequest, status: str, how: Qui
     Raises:
         ConfigurationError: The gate cannot compare the run with its baseline; the report is printed without it.
     """
+    from shaberi_dagster.lake import catalog
+    from shaberi_dagster.reports import ensemble, gate
+    from shaberi_dagster.show import ensemble as shown
+    from shaberi_dagster.viewer import html
+
     strategies, verdict, objection = request.strategies or [], None, None
     warehouse = made.workspace.settings.warehouse
     with catalog.open_catalog(warehouse) as lake:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -11,14 +11,11 @@ from shaberi_dagster.cli.options import CommandOptions, OutputFile
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.viewer.requests import FileRequest
 
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.reports import jobs
-    from shaberi_dagster.show import ci
-    from shaberi_dagster.viewer import html
+if TYPE_CHECKING:
+    pass
+
 
 EPILOG = """Examples:
 
@@ -60,6 +57,11 @@ class CombinedReport(CommandOptions):
 
 def report(request: FileRequest, how: CombinedReport) -> int:
     """Combine the results of several quick-eval jobs in one Markdown document, or show the lake in one HTML file."""
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.reports import jobs
+    from shaberi_dagster.show import ci
+    from shaberi_dagster.viewer import html
+
     if how.html is not None:
         if how.files or how.ci:
             raise ConfigurationError("--html shows the lake: leave documents and --ci out")

@@ -10,10 +10,6 @@ from shaberi_dagster.cli.options import CommandOptions
 from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.defs import operations
 
 EPILOG = """Examples:
 
@@ -43,5 +39,7 @@ class Reprocess(CommandOptions):
 
 def reprocess(how: Reprocess, selection: RunSelection) -> int:
     """Make stored runs anew without any call: parse, apply passes, derive scores."""
+    from shaberi_dagster.defs import operations
+
     operations.reprocess_runs(Settings.from_environment(), how.passes, how.pass_options, selection)
     return FINE

@@ -12,11 +12,6 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.request_file import as_yaml, read_values
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
-from shaberi_dagster.util.lazy import lazily, loading
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.cli import evaluation
-    from shaberi_dagster.defs import operations, running
 
 _EPILOG = """\b
 Examples:
@@ -73,6 +68,9 @@ class RunEvals(CommandOptions):
 
 def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
     """Evaluate a model. What is there already is never paid for again."""
+    from shaberi_dagster.cli import evaluation
+    from shaberi_dagster.defs import operations, running
+
     if how.print_config:
         put(as_yaml(request, calls))
         return FINE
@@ -83,9 +81,7 @@ def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
     if how.sweep and how.runs:
         raise ConfigurationError("--sweep makes a run for each value and --runs several of one: leave one out")
     requests = request.swept(how.sweep) if how.sweep else [request]
-    with loading():
-        make_evaluation = running.Evaluation
-    made = make_evaluation(
+    made = running.Evaluation(
         requests, calls, rejudge=how.rejudge, reprocess=how.reprocess, runs=how.runs, submit=how.submit
     )
     audit = made.audit_of(how.audit)

@@ -7,10 +7,6 @@ import typer
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.output import tell
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.defs import ui as dagster_ui
 
 EPILOG = """Examples:
 
@@ -29,5 +25,7 @@ def ui(
     ] = "127.0.0.1",
 ) -> int:
     """Open Dagster's UI and daemon on this lake (Ctrl-C stops them)."""
+    from shaberi_dagster.defs import ui as dagster_ui
+
     dagster_ui.serve(Settings.from_environment(), host, port, tell)
     return FINE

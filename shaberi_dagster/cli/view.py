@@ -6,11 +6,7 @@ import typer
 
 from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.viewer.web.address import DEFAULT_PORT
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster.viewer.web import costs, server
 
 EPILOG = """Examples:
 
@@ -34,6 +30,8 @@ def view(
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
 ) -> int:
     """Look at scores, questions and answers in a browser (Ctrl-C stops)."""
+    from shaberi_dagster.viewer.web import costs, server
+
     settings = Settings.from_environment()
     server.serve(settings.warehouse, host, port, page, open_browser=open_browser, cost_of=costs.cost_of_calls(settings))
     return FINE

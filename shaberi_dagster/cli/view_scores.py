@@ -13,12 +13,6 @@ from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, OutputFo
 from shaberi_dagster.reports.requests import BY, DEFAULT_VIEW, ScoreSelection, ScoreView, check_choice, moment
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help and wrong options need not wait for
-    from shaberi_dagster import api
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.show import formats, scores
 
 LINES_ON_A_TERMINAL = 30
 
@@ -68,6 +62,10 @@ def show_scores(warehouse: Path, selection: ScoreSelection, output_format: str, 
         ConfigurationError: There is no lake, no such run, or no such policy or format; or the runs that are to be put
             into one aggregate are not alike.
     """
+    from shaberi_dagster import api
+    from shaberi_dagster.cli import output
+    from shaberi_dagster.show import formats, scores
+
     selection.check()
     usual = LINES_ON_A_TERMINAL if output_format == "table" and sys.stdout.isatty() else 0
     top = usual if view.top is None else view.top

@@ -16,6 +16,7 @@ from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.pools import endpoint_slots
 from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
 from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.reports import gate
 from shaberi_dagster.runs.planning import add_pipeline
 from shaberi_dagster.runs.questions import load_source, store_question_set
 from shaberi_dagster.runs.spec import CallOptions
@@ -30,10 +31,6 @@ from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
 from shaberi_dagster.stages.pass_outputs import PassOutputs
 from shaberi_dagster.stages.result import StageResult
 from shaberi_dagster.stages.scores import Scores
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):
-    from shaberi_dagster.reports import gate  # it brings SciPy, 17 MB that most runs need not have
 
 OWNERS = ["team:evaluation"]
 _QUESTIONS = "questions"

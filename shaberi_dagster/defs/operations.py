@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
+
 from shaberi_dagster.deciding.audit import prepare as prepare_audit
 from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.deciding.candidates import CandidateScores
@@ -35,12 +37,6 @@ from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.live import reporter_for
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # Dagster is loaded when something is run: what is wrong is said before
-    import dagster as dg
-
-    from shaberi_dagster.defs import code_location, execution, imports
 
 _MANY_FILES = 100  # over a thousand small ones a leaderboard takes ten times as long
 
@@ -81,6 +77,8 @@ def import_caches(settings: Settings, paths: Sequence[Path]) -> Mapping[str, Any
     Raises:
         ConfigurationError: A path does not exist, or there is no cache in it.
     """
+    from shaberi_dagster.defs import imports
+
     with reporting_to(reporter_for(sys.stderr)):
         # The UI shows the paths; a relative one would mean another place there.
         config = {"paths": [str(path.absolute()) for path in paths]}
@@ -204,6 +202,8 @@ def _config(request: AuditRequest | DecisionRequest | LinkRequest, options: Call
 
 def _run(job: str, config: Mapping[str, Any], settings: Settings) -> "dg.ExecuteInProcessResult":
     """Run the job of an operation, which stands under the command of the same name."""
+    from shaberi_dagster.defs import code_location, execution
+
     with execution.ready_instance(settings.dagster_home) as instance:
         tags = {"shaberi/command": job.replace("_", "-")}
         return code_location.run_operation(job, instance, config, tags=tags)

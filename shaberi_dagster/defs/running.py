@@ -44,15 +44,14 @@ from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.stages.metrics import set_status, silent_benchmarks
 from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
 from shaberi_dagster.util.identity import run_id_of
-from shaberi_dagster.util.lazy import lazily, loading
 from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.util.progress import Reporter, failures_in_words
 
 _WRONG = "answers that no rule can decide count as wrong (add --judge-model to have them judged)"
-with lazily(__name__):  # Dagster is loaded where it is needed: what is wrong is said before
-    from shaberi_dagster.defs import execution, jobs, partitions, resources, submission
 if TYPE_CHECKING:
     from dagster import DagsterInstance
+
+    from shaberi_dagster.defs import jobs
 
     Runs = Iterator[tuple[RunSpec, jobs.Materialization]]
 
@@ -195,6 +194,8 @@ class Evaluation:
             What materializes a run, here or by the workers of a cluster; and the runs, each registered when its turn
             comes.
         """
+        from shaberi_dagster.defs import execution, jobs, partitions, resources, submission
+
         workspace = self.workspace
         workspace.lake.check_writable()
         if not (self._reprocess or self._submit) and any(not self._is_complete(spec) for spec in self._specs):
@@ -208,10 +209,8 @@ class Evaluation:
             for spec in self._other_models() if answers else ():
                 check_endpoints(spec, workspace, answers=answers, judges=(), stages=[Answers.name])
         self._announce(reporter.note)
-        with loading():
-            materialization, open_instance = jobs.Materialization, execution.ready_instance
         wanted = {
-            spec.run_id: materialization(
+            spec.run_id: jobs.Materialization(
                 spec.run_id,
                 self.benchmarks,
                 stages=self._stages(spec),
@@ -230,7 +229,7 @@ class Evaluation:
                 partitions.add_partition(spec, instance)
                 yield spec, wanted[spec.run_id]
 
-        with open_instance(workspace.settings.dagster_home) as instance:
+        with execution.ready_instance(workspace.settings.dagster_home) as instance:
             if self._submit:
                 by_workers = submission.ByWorkers(workspace, instance)
                 for spec in self._specs:  # which are then made side by side

@@ -157,7 +157,7 @@ def ask_workers(command: str, **arguments: Any) -> dict[str, Any]:
     Raises:
         Exception: The broker cannot be reached; each transport has its own errors.
     """
-    from celery import Celery  # type: ignore[import-untyped]  # noqa: PLC0415  (only clusters have it)
+    from celery import Celery  # type: ignore[import-untyped]
 
     app = Celery(broker=broker_url(), backend=broker_url())
     with app.connection_for_write() as connection:

@@ -2,18 +2,15 @@
 
 from shaberi_dagster.exchange.publishing import begin, changed
 from shaberi_dagster.exchange.results.results_tree import is_exported
+from shaberi_dagster.exchange.trees import importing
 from shaberi_dagster.lake.store import Lake, Step
 from shaberi_dagster.lake.upgrades import bring_up_to_date
 from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.former_hashes import record_former_configs
 from shaberi_dagster.runs.prompts_used import record_known_prompts
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.stages import imported
 from shaberi_dagster.stages.metrics import count_undecided, fill_question_scores
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # only older lakes need them
-    from shaberi_dagster.exchange.trees import importing
-    from shaberi_dagster.stages import imported
 
 
 class Installation(Workspace):

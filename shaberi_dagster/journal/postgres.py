@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Any
 from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
 from shaberi_dagster.journal.base import pauses
 from shaberi_dagster.settings import MIRROR_MARK, database_label
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):
-    import psycopg2
 if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812
 
@@ -35,6 +32,8 @@ def connect(url: str) -> "Connection":
         ConfigurationError: The URL is none, the database cannot be reached or refuses us, or the driver is missing.
             The message has no password.
     """
+    import psycopg2
+
     label = database_label(url)
     try:
         connection = psycopg2.connect(
@@ -68,6 +67,8 @@ def query(connection: "Connection", statement: str, *values: Any) -> list[tuple[
     Raises:
         ShaberiError: The connection is lost, or the database refuses the statement.
     """
+    import psycopg2
+
     try:
         with connection.cursor() as cursor:
             cursor.execute(statement, values or None)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -26,10 +26,10 @@ from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
 from shaberi_dagster.util.identity import sha256_json
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # its patterns cost start-up time, and few runs have rules
-    from shaberi_dagster.judges.rules import commitments
+if TYPE_CHECKING:
+    pass
+
 
 _MAX_TOKENS = 1024
 _JSON = json.JSONDecoder(strict=False, object_pairs_hook=list)  # finds the end of an object; orjson does not
@@ -99,6 +99,8 @@ class RuleJudge(Judge):
 
     def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
         """Grade an answer by the rule, and prepare the model's call if the rule abstains."""
+        from shaberi_dagster.judges.rules import commitments
+
         verdict = _graded(self._rule, answer["answer"], graded_question(question))
         if answer.get("truncated") and verdict.form in commitments.WORKS:
             verdict = Verdict(None, None, "the token limit cut the answer off before it was concluded")
@@ -172,6 +174,8 @@ def former_config_hashes_of(rule: Grader, model: JudgeSpec, prompt_hash: str, ve
 
 
 def _hash_of_rule(rule: Grader, version: int) -> str:
+    from shaberi_dagster.judges.rules import commitments
+
     own: dict[str, Any] = {"rule": rule.name, "version": version}
     own |= {"file": rule.file_sha256} if rule.file_sha256 else {}
     added = added_forms_sha256() if isinstance(rule, commitments.AnswerKind) and version == rule.version else []

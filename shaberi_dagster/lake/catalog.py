@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -31,10 +31,10 @@ from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.lake.views import column_meaning, columns_file, define_added_views, public_views, view_files
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # delta-rs and polars cost start-up time
+if TYPE_CHECKING:
     from shaberi_dagster.lake import store
+
 
 # EXPLAIN ANALYZE runs what it explains, which may be a COPY; what comes after this must itself be a SELECT.
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
@@ -82,6 +82,8 @@ def open_catalog(folder: Path, former: duckdb.DuckDBPyConnection | None = None) 
         former.close()
     connection = connected()
     if not _attach_current(connection, folder):
+        from shaberi_dagster.lake import store  # polars and Arrow cost start-up time
+
         _attach_renewed(connection, store.Lake(folder))
     connection.execute("set TimeZone = 'UTC'")
     define_added_views(connection)
@@ -131,6 +133,8 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
     Raises:
         ConfigurationError: There is no lake in that folder, a newer program wrote it, or files of that time are gone.
     """
+    from shaberi_dagster.lake import store
+
     check_format(folder)
     check_there(folder)
     lake = store.Lake(folder, time)
@@ -249,6 +253,8 @@ def _blank_catalog(definitions: str) -> bytes:
 
 
 def _make_blank_catalog(definitions: str) -> bytes:
+    from shaberi_dagster.lake import store
+
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / CATALOG_NAME
         with _writing(file) as connection:

@@ -5,17 +5,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Event, Timer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
 import duckdb
 
 from shaberi_dagster.errors import SqlError, StatementStoppedError
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # only frames need them
+if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
+
 
 # Not a WeakSet, whose callback would take an interrupt that comes while a connection is freed, and lose it.
 _connections: list[ReferenceType[duckdb.DuckDBPyConnection]] = []
@@ -59,12 +59,16 @@ def read_frame(
     connection: duckdb.DuckDBPyConnection, sql: str | duckdb.Statement, parameters: Mapping[str, object] | None = None
 ) -> "pl.DataFrame":
     """Read the result of a statement of our own as a frame, without PyArrow, whose import takes 0.15 s."""
+    import polars as pl
+
     # Not as a stream: while Polars reads one, an interrupt would be an error of Polars.
     return pl.DataFrame(connection.sql(sql, params=dict(parameters or {})).materialize())
 
 
 def frame_of(result: duckdb.DuckDBPyConnection) -> "pl.DataFrame":
     """The result of a statement as a frame."""
+    import polars as pl
+
     return pl.DataFrame(arrow_of(result))
 
 

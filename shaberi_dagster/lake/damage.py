@@ -15,13 +15,6 @@ from urllib.parse import unquote
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.lake.log import LOG, Log, entry_path, has_commits, read_actions
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # only damage needs them
-    import deltalake
-    import duckdb
-    import pyarrow as pa
-    from pyarrow import parquet as pq
 
 CATALOG_NAME = "catalog.duckdb"
 _SUMS = "_sums"
@@ -127,6 +120,9 @@ def find_damage(folder: Path, tables: Sequence[str] | None = None, *, thorough: 
         tables: Only these tables.
         thorough: Read each file to its end, compare its checksum, and not only what tells where its rows are.
     """
+    import deltalake
+    import pyarrow as pa
+
     known = known_files(folder)
     for path in _table_folders(folder):
         if tables is not None and path.name not in tables:
@@ -184,6 +180,8 @@ def _sum_of(path: Path) -> str:
 
 def known_files(folder: Path) -> dict[str, tuple[int, list[str]]]:
     """The version of each table that `catalog.duckdb` stands for, and its files; nothing where it cannot be read."""
+    import duckdb
+
     try:
         with duckdb.connect() as connection:
             connection.execute("attach $1 as catalog (read_only)", [str(folder / CATALOG_NAME)])
@@ -245,6 +243,8 @@ def unreadable_log(path: Path, error: Exception) -> Damage:
 
 def _wrong(path: Path, action: dict[str, Any], written: str | None, *, thorough: bool) -> str:
     """Say what is wrong with an active file; "" when nothing is."""
+    import pyarrow as pa
+
     try:
         size = path.stat().st_size
         if size != action["size_bytes"]:
@@ -272,6 +272,8 @@ def rows_of(path: Path, *, thorough: bool) -> int:
     Raises:
         OSError: It cannot be read; `pyarrow.ArrowException` likewise.
     """
+    from pyarrow import parquet as pq
+
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise OSError("it does not begin as a Parquet file")

@@ -17,18 +17,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.log import LOG, is_log_file, parse_actions
 from shaberi_dagster.settings import MIRROR_MARK
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # only lakes on object storage need them
-    import deltalake
-    from obstore import exceptions, store
+if TYPE_CHECKING:
+    from obstore import store
+
 
 _AT_ONCE = 32
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
@@ -172,6 +171,8 @@ class Mirror:
             ConfigurationError: It ignores `If-None-Match`, so that commits would be lost.
             ShaberiError: It cannot be reached.
         """
+        from obstore import exceptions
+
         name = f"_probe/{uuid.uuid4()}"
         with _reaching(self.uri):
             self._store.put(name, b"first", mode="create")
@@ -215,6 +216,8 @@ class Mirror:
 
     def _files_of(self, contents: Mapping[str, bytes]) -> list[str]:
         """The files that a whole log names in the end."""
+        import deltalake
+
         with tempfile.TemporaryDirectory(prefix=".log-", dir=self.folder) as scratch:
             for name, content in contents.items():
                 swap_in(Path(scratch) / LOG / name, content)
@@ -267,6 +270,8 @@ def _endpoint() -> str:
 
 @cache
 def _connected(uri: str, endpoint: str) -> "store.ObjectStore":
+    from obstore import store
+
     try:
         from_url = store.from_url
     except ImportError:
@@ -282,6 +287,8 @@ def _connected(uri: str, endpoint: str) -> "store.ObjectStore":
 @contextmanager
 def _reaching(uri: str) -> Iterator[None]:
     """Let what the store's client says be one line."""
+    from obstore import exceptions
+
     try:
         yield
     except exceptions.BaseError as error:

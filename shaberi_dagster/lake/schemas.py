@@ -6,11 +6,11 @@ The schemas are one contract for the Delta tables, the SQL views and the column 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from typing import TYPE_CHECKING
 
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # readers start without it
+if TYPE_CHECKING:
     import polars as pl
+
 
 _DELTAS = 'struct(pass varchar, "version" varchar, delta double, reason varchar)[]'
 
@@ -72,6 +72,8 @@ class LakeTable:
     @cached_property
     def schema(self) -> "pl.Schema":
         """Column names and types in polars."""
+        import polars as pl
+
         return pl.Schema({column.name: column.type for column in self.columns})
 
     @cached_property
@@ -82,6 +84,8 @@ class LakeTable:
 
 @cache
 def _polars_types() -> "Mapping[str, pl.DataType]":
+    import polars as pl
+
     text, integer, number = pl.String(), pl.Int64(), pl.Float64()
     return {
         "varchar": text,

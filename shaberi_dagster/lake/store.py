@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -26,11 +27,7 @@ from shaberi_dagster.lake.mirror import Mirror, lost
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.settings import check_writable
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.permissions import make_folder
-
-with lazily(__name__):  # with NumPy it costs start-up time, and only who writes needs it
-    import pyarrow as pa
 
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
 FILE_BYTES = 16 << 20

@@ -13,8 +13,10 @@ from typing import Any, Self
 from urllib.parse import quote
 
 import polars as pl
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
+from pyarrow import parquet as pq
 
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.store import (
@@ -28,11 +30,6 @@ from shaberi_dagster.lake.store import (
     transaction_properties,
     write_rows,
 )
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # they cost start-up time
-    import pyarrow as pa
-    from pyarrow import parquet as pq
 
 _BUFFERED = 1 << 20  # characters of text that wait in memory for their row group
 _MOST_ROWS = 20_000  # that wait, however short they are

@@ -17,11 +17,7 @@ from typing import Any
 
 from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import did_you_mean
-
-with lazily(__name__):
-    import xllamacpp  # only who uses the embedded model pays for loading llama.cpp
 
 # Requests at once. Two would be no faster in sum (92 against 85 tokens/s), and prompts that begin alike, as those of a
 # benchmark do, would be read once in each slot.
@@ -144,6 +140,8 @@ def install_model(model: str, folder: Path) -> Path:
 
 
 def _load(model: str) -> Any:
+    import xllamacpp
+
     file = model_file(model)  # before xllamacpp is loaded
     # Read by OpenMP when it is loaded: how long its threads spin at a barrier before they sleep. Long spinning starves
     # them when other work has one of the cores (2 tokens/s instead of 34 beside one busy process), sleeping at once

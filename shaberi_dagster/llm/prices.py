@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import ValidationError
@@ -20,12 +20,11 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, served_name
 from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
 from shaberi_dagster.plugins.discovery import load_yaml
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import message_of
 
-with lazily(__name__):  # its list and its HTTP client cost start-up time
-    import genai_prices
+if TYPE_CHECKING:
     from genai_prices import types
+
 
 EMBEDDED = "embedded"
 
@@ -228,6 +227,8 @@ def _midnight(day: date | None) -> datetime | None:
 
 
 def _listed(model: str, base_url: str) -> "types.ModelInfo | None":
+    import genai_prices
+
     try:
         nothing = genai_prices.Usage(input_tokens=0, output_tokens=0)
         return genai_prices.calc_price(nothing, model, provider_api_url=base_url).model
@@ -241,6 +242,8 @@ def _conditions(listed: "types.ModelInfo") -> "list[types.ConditionalPrice]":
 
 def _days(listed: "types.ModelInfo") -> Iterator[date]:
     """The days on which its price changes."""
+    from genai_prices import types
+
     for condition in _conditions(listed):
         if isinstance(condition.constraint, types.StartDateConstraint):
             yield condition.constraint.start_date
@@ -253,6 +256,9 @@ def _listed_on(listed: "types.ModelInfo", day: date) -> Iterator[dict[str, Any]]
     completion, or reasoning or citations have a price of their own. Left out is what a plain chat call has not: images,
     sound, searches, writing to a cache on request, service tiers, batches.
     """
+    import genai_prices
+    from genai_prices import types
+
     times = {0, _DAY_SECONDS}
     for condition in _conditions(listed):
         if isinstance(condition.constraint, types.TimeOfDateConstraint):
@@ -286,6 +292,8 @@ def _second(moment: time) -> int:
 
 def _usd(price: "Decimal | types.TieredPrices | None", prompt_tokens: int) -> float | None:
     """A price for prompts of that length: beyond a tier's start, all tokens cost what the tier says."""
+    from genai_prices import types
+
     if isinstance(price, types.TieredPrices):
         return float(next((tier.price for tier in reversed(price.tiers) if prompt_tokens > tier.start), price.base))
     return None if price is None else float(price)

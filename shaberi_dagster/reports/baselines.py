@@ -10,8 +10,10 @@ from typing import Any
 
 import duckdb
 import orjson
+import polars as pl
 
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake import store
 from shaberi_dagster.lake.catalog import connect, write_catalog
 from shaberi_dagster.lake.schemas import BASELINES
 from shaberi_dagster.lake.statements import fetch
@@ -21,13 +23,7 @@ from shaberi_dagster.reports.report import Column, Result, Sentences, Table, tex
 from shaberi_dagster.reports.requests import RunSelection, runs_chosen
 from shaberi_dagster.reports.verdicts import run_of, verdicts_of
 from shaberi_dagster.util.identity import check_run_tag
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import check_known, did_you_mean
-
-with lazily(__name__):  # the list of baselines needs none
-    import polars as pl
-
-    from shaberi_dagster.lake import store
 
 
 def promote(

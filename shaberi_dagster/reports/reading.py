@@ -1,7 +1,7 @@
 """Declared reports as they are read, and the known benchmarks of a lake."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
@@ -12,15 +12,12 @@ from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.reports.report import Document, Report, Row, Table
 from shaberi_dagster.reports.requests import BASELINE
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import check_known
 
-with lazily(__name__):  # they cost start-up time
+if TYPE_CHECKING:
     import polars as pl
 
     from shaberi_dagster.benchmarks import registry
-    from shaberi_dagster.passes import registry as passes
-    from shaberi_dagster.runs import known_prices, spec
 
 
 def read_report(catalog: duckdb.DuckDBPyConnection, report: Report, selection: Any) -> Document:
@@ -85,6 +82,8 @@ def report_frame(catalog: duckdb.DuckDBPyConnection, report: Report, selection: 
 
 def _selected(catalog: duckdb.DuckDBPyConnection, table: Table, selection: Any) -> duckdb.DuckDBPyConnection:
     """Run the statement of a table; fields of the selection are its parameters, others of them are null."""
+    from shaberi_dagster.runs import known_prices
+
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(selection).items()}
     for name, kind in _NAMES.items():
         if chosen.get(name):
@@ -101,6 +100,9 @@ _NAMES = {"models": "model or run", "tags": "tag or base tag", "sources": "sourc
 
 def benchmarks_in(catalog: duckdb.DuckDBPyConnection) -> "Mapping[str, registry.Benchmark]":
     """Return the known benchmarks, and those of plugins that are gone, as the last run of them kept them."""
+    from shaberi_dagster.benchmarks import registry
+    from shaberi_dagster.runs import spec
+
     rows = fetch(catalog, "entries")
     if not rows:
         return registry.ALL_BENCHMARKS
@@ -141,5 +143,7 @@ def check_passes(pipeline: str) -> None:
     Raises:
         ConfigurationError: There is no such pass; with those that are most like it.
     """
+    from shaberi_dagster.passes import registry as passes
+
     for name in () if pipeline == BASELINE else pipeline.split(","):
         passes.PASSES.use(name)

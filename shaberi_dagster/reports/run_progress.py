@@ -219,7 +219,7 @@ def _score_of(judges: _JudgesByModel, call: FinishedCall) -> int | None:
     """Read the score in a judge's reply before it is committed: without the answer, which may hold one itself."""
     if call["purpose"] not in {"judge", "fallback"} or call["benchmark"] not in ALL_BENCHMARKS:
         return None
-    from shaberi_dagster.judges.llm import parsed_score  # noqa: PLC0415  (only while a run works)
+    from shaberi_dagster.judges.llm import parsed_score
 
     judge = judges.get(call["model"])
     benchmark = ALL_BENCHMARKS[call["benchmark"]]

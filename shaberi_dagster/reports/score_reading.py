@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -27,12 +28,11 @@ from shaberi_dagster.reports.uncertainty import (
     with_leniency,
 )
 from shaberi_dagster.statistics.intervals import Estimate, margin_of_error
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import check_known
 
-with lazily(__name__):  # polars, for the few runs that have strategies, and the list of prices
+if TYPE_CHECKING:
     from shaberi_dagster.reports import ensemble
-    from shaberi_dagster.runs import known_prices
+
 
 _ALL_RUNS = 1_000_000
 _OF_ODD_ROWS = (ArithmeticError, AttributeError, LookupError, SqlError, TypeError, ValueError)
@@ -54,6 +54,8 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *
 
 
 def _read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, top: int) -> ScoreReport:
+    from shaberi_dagster.runs import known_prices
+
     ranked, single = _read_ranked(catalog, selection, top)
     run_ids = sorted({row.run_id for row in ranked.rows})
     replies: Sequence[Row] = ()
@@ -91,6 +93,8 @@ def _strategies(
     catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], judges: Sequence[str]
 ) -> Sequence["ensemble.StrategyScore"]:
     """Read the scores of strategies, if the runs have any."""
+    from shaberi_dagster.reports import ensemble
+
     found = {row["run_id"] for row in fetch(catalog, "ensemble_strategies", run_ids=run_ids)}
     if not found:
         return ()

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import RunMean, ScoreRow, benchmark_order, grouped
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # only for those who want frames
-    import polars as pl
 if TYPE_CHECKING:
+    import polars as pl
+
     from shaberi_dagster.reports.ensemble import StrategyScore
     from shaberi_dagster.reports.standings import Ranking
 
@@ -107,6 +106,8 @@ class ScoreReport:
         `ranking` says over which judges and question sets the mean is: only rows with the same compare. How a line is
         beside the best: against_best, the difference with its interval over n_common questions, why_withheld.
         """
+        import polars as pl
+
         renamed = {"ci_questions_lower": "lower", "ci_questions_upper": "upper", "n_common_questions": "n_common"}
         rows = [
             {"ranking": f"{', '.join(ranking.judges)} on {', '.join(ranking.asked)}"}
@@ -123,6 +124,8 @@ class ScoreReport:
     @property
     def frame(self) -> "pl.DataFrame":
         """A row for each run, judge and benchmark: the fields of `ScoreRow`, lower and upper end of the interval."""
+        import polars as pl
+
         rows = [
             row.columns() | {"lower": ends and ends.interval.lower, "upper": ends and ends.interval.upper}
             for row in self.rows

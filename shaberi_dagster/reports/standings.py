@@ -32,10 +32,6 @@ from shaberi_dagster.reports.single_scores import SingleScores
 from shaberi_dagster.reports.undecided import undecided_sentences
 from shaberi_dagster.statistics.intervals import Estimate
 from shaberi_dagster.util.identity import NUMBERED
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # NumPy, which scores of a single run need not wait for
-    from shaberi_dagster.reports import ties
 
 _COUNTS = ("n_planned", "n_scored", "n_failed", "n_undecided", "n_excluded", "n_out_of_scale")
 _MOST_NAMES = 3
@@ -301,6 +297,8 @@ def with_ties(single: SingleScores, rankings: Sequence[Ranking], top: int = 0) -
 
 
 def _tied(single: SingleScores, ranking: Ranking, n_shown: int | None) -> Ranking:
+    from shaberi_dagster.reports import ties
+
     lines = ranking.standings
     scores = [_scores(single, line) for line in lines]
     means, uppers = [line.mean for line in lines], [line.upper for line in lines]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,8 @@ from shaberi_dagster.statistics.intervals import Interval, within
 from shaberi_dagster.statistics.power import ALPHA
 from shaberi_dagster.statistics.significance import is_shown_by_sign_flips, sign_flip_test
 from shaberi_dagster.statistics.ties import compare_pairs
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # only where two lines are compared by themselves
+if TYPE_CHECKING:
     import polars as pl
 
     from shaberi_dagster.statistics import comparison
@@ -200,6 +199,10 @@ def _paired(scores: _Floats, missing: _Floats, benchmarks: Sequence[str]) -> dic
 
 def _sole_pair(paired: _Paired) -> "comparison.Difference | None":
     """Compare two lines by themselves, with the one test that a pair has everywhere; None without a common question."""
+    import polars as pl
+
+    from shaberi_dagster.statistics import comparison
+
     common = pl.DataFrame(paired, nan_to_null=True).drop_nulls(["score_a", "score_b"])
     questions = common.group_by("benchmark", "question_id", maintain_order=True)
     return comparison.compare(questions.agg(pl.mean("score_a", "score_b"))).rows[-1] if common.height else None

@@ -5,6 +5,7 @@ from typing import Any
 
 import duckdb
 import orjson
+import polars as pl
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.schemas import BASELINES
@@ -12,11 +13,7 @@ from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.named_queries import known_names
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.util.identity import sha256_json
-from shaberi_dagster.util.lazy import lazily
 from shaberi_dagster.util.names import did_you_mean
-
-with lazily(__name__):  # the list of baselines needs none
-    import polars as pl
 
 _OF_VERDICTS = [
     *("benchmark", "question_set", "question_set_sha256", "question_id", "strategy", "judge", "judge_config_hash"),

@@ -9,10 +9,6 @@ from typing import Any, NamedTuple
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.llm.endpoints import ENDPOINTS, key_state
 from shaberi_dagster.llm.prices import PriceList
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # the SDK, which only a check needs
-    from shaberi_dagster.llm import checking
 
 _CHECKS = "_checked_endpoints.json"
 
@@ -131,6 +127,8 @@ def checked_endpoint(
     Raises:
         ConfigurationError: It cannot be asked.
     """
+    from shaberi_dagster.llm import checking
+
     found = checking.check_model(model, base_url, parameters, environment)
     call, cost = found.call, prices.cost(found.call.to_record())
     return CheckedEndpoint(

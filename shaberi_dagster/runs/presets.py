@@ -6,8 +6,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, ENSEMBLE_BENCHMARKS, SampleOrder
+from shaberi_dagster.consensus import registry
 from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.lake import store
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
+from shaberi_dagster.runs import imported_samples
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import (
     NOBODY,
@@ -22,12 +25,6 @@ from shaberi_dagster.runs.spec import (
 )
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.identity import sha256_json
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):
-    from shaberi_dagster.consensus import registry  # help needs none
-    from shaberi_dagster.lake import store
-    from shaberi_dagster.runs import imported_samples
 
 _DEFAULT_SIZE = 5
 _ALL = "all"

@@ -30,11 +30,7 @@ from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.prompts.library import PromptLibrary
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.util.lazy import lazily, loading
 from shaberi_dagster.util.progress import LogReporter, Reporter
-
-with lazily(__name__):
-    from shaberi_dagster.llm import engine as llm  # the SDK costs a second of start-up that only calls need
 
 T = TypeVar("T")
 _CLEAN_UP_SECONDS = 15.0
@@ -69,13 +65,14 @@ class EngineThread:
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
+        from shaberi_dagster.llm.engine import Engine  # the SDK costs start-up time that only calls need
+
+        gc.freeze()  # looking through all that is loaded again and again would be a tenth of a call's cost
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="llm-engine", daemon=True)
         self._thread.start()
-        with loading():  # looking through it again and again for garbage would be a tenth of a call's cost
-            make_engine = llm.Engine
         self.announce: Callable[[str], object] = lambda _: None
-        self.engine = make_engine(environment, embedded=lambda model: start_embedded(model, self.announce))
+        self.engine = Engine(environment, embedded=lambda model: start_embedded(model, self.announce))
         self.run(self.engine.__aenter__())
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import duckdb
 import orjson
@@ -15,11 +15,10 @@ from shaberi_dagster.reports.figures import counted
 from shaberi_dagster.reports.report import Column, Heading, Sentences, Table
 from shaberi_dagster.show.terminal import draw, table_width
 from shaberi_dagster.show.text import csv_text, json_safe, no_formula, printable
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # only for Parquet files
+if TYPE_CHECKING:
     import pyarrow as pa
-    from pyarrow import parquet as pq
+
 
 _NARROWEST_TEXT, _NARROWEST_NAME = 8, 20
 _NAMES = {"model", "run_id"}
@@ -91,6 +90,8 @@ def write_plan(result: QueryRows, file: IO[str]) -> None:
 
 def write_parquet(rows: "pa.Table", file: IO[bytes]) -> None:
     """Write rows with their types."""
+    from pyarrow import parquet as pq
+
     pq.write_table(rows, file)
 
 

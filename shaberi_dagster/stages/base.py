@@ -37,7 +37,6 @@ from shaberi_dagster.runs.prompts_used import UsedPrompt
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages.paid import PaidCalls, Sharing
 from shaberi_dagster.stages.result import StageResult
-from shaberi_dagster.util.memory import give_back
 from shaberi_dagster.util.progress import StageProgress
 
 UNMADE = "unmade"
@@ -385,7 +384,6 @@ class RowStage(Stage, Generic[ItemT]):
                 self.workspace.engine_thread().run(calls.make(survey, writer))
             if calls:
                 calls.commit()
-                give_back()
             writer.commit(survey.outdated, self.superseded_rows)
             if calls:
                 calls.end()

@@ -22,7 +22,6 @@ from shaberi_dagster.stages.metrics import Metrics, set_status
 from shaberi_dagster.stages.ordered import CALLING_NAMES, calling_stage, stage_named
 from shaberi_dagster.stages.pass_outputs import PassOutputs
 from shaberi_dagster.stages.result import StageResult
-from shaberi_dagster.util.memory import give_back
 
 
 def materialize(
@@ -73,7 +72,6 @@ def materialize(
             raise
         raise error from None
     workspace.changed(run_id, tells=made.makes_calls)
-    give_back()  # the next stage is another one, of which each library keeps memory of its own
     return results
 
 

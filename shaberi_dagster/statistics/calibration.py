@@ -13,6 +13,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 from shaberi_dagster.statistics.sequential import (
     Curve,
@@ -23,10 +24,6 @@ from shaberi_dagster.statistics.sequential import (
     looks,
     mean_differences,
 )
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):
-    from scipy import special  # a quarter of a second
 
 PairClass = Literal["p<0.001", "p0.001-0.05", "p>0.05"]
 CLASSES: tuple[PairClass, ...] = get_args(PairClass)

@@ -10,11 +10,6 @@ from functools import lru_cache
 from itertools import repeat
 from statistics import NormalDist, fmean
 
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # a quarter of a second, which only exact intervals need
-    from scipy import special
-
 CONFIDENCE = 0.95
 _BISECTIONS = 60  # halvings of [-1, 1]: to the last bit
 
@@ -201,6 +196,8 @@ def exact_interval(successes: float, n: float, confidence: float = CONFIDENCE) -
         n: Number of trials, above 0.
         confidence: Between 0 and 1.
     """
+    from scipy import special
+
     tail = (1 - confidence) / 2
     lower = float(special.betaincinv(successes, n - successes + 1, tail)) if successes > 0 else 0.0
     upper = float(special.betaincinv(successes + 1, n - successes, 1 - tail)) if successes < n else 1.0
@@ -288,6 +285,8 @@ def _t_estimate(value: float, standard_error: float, n: int, degrees_of_freedom:
 @lru_cache(maxsize=1024)
 def t_quantile(degrees_of_freedom: float, confidence: float) -> float:
     """The upper end of the middle `confidence` of Student's t."""
+    from scipy import special
+
     return float(special.stdtrit(degrees_of_freedom, (1 + confidence) / 2))
 
 

@@ -6,15 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from shaberi_dagster.statistics.comparison import OVERALL
 from shaberi_dagster.statistics.intervals import CONFIDENCE, Interval
 from shaberi_dagster.statistics.power import POWER
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):
-    import polars as pl
-    from scipy import special, stats
 
 FEWEST_MODELS = 5
 """Models that a link takes: its interval has a degree of freedom less than it has models."""
@@ -145,6 +141,8 @@ def _jackknife_error(left_out: Sequence[float | None]) -> float:
 
 
 def _around(value: float, error: float, degrees_of_freedom: float) -> Interval:
+    from scipy import special
+
     reach = float(special.stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2)) * error
     return Interval(value - reach, value + reach)
 
@@ -160,6 +158,8 @@ def chance_granted(error: float, n_models: int, margin: float, offset: float = 0
         margin: Offsets below it do not matter.
         offset: The true one.
     """
+    from scipy import special, stats
+
     if not error:
         return float(abs(offset) < margin)
     free = n_models - 1

@@ -6,12 +6,6 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from shaberi_dagster.util.lazy import fill_later, lazily
-
-with lazily(__name__):
-    from scipy import special, stats  # half a second
-fill_later("numpy.f2py", "numpy.testing")  # SciPy takes all that NumPy has, also what translates Fortran
-
 ALPHA, POWER = 0.05, 0.8
 
 _Integers = npt.NDArray[np.int64]
@@ -31,6 +25,8 @@ def detectable_mean_difference(standard_error: float, degrees_of_freedom: float,
         degrees_of_freedom: n - 1 for one benchmark.
         alpha: Level of the test.
     """
+    from scipy import special
+
     critical = special.stdtrit(degrees_of_freedom, 1 - alpha / 2)
     return float(special.nctdtrinc(degrees_of_freedom, 1 - POWER, critical)) * standard_error
 
@@ -74,6 +70,8 @@ def mcnemar_power(drop: float, n: int, churn: float, alpha: float = ALPHA) -> fl
         churn: Share of questions that two equal systems answer differently; drop + churn is at most 1.
         alpha: Level of the test.
     """
+    from scipy import stats
+
     discordant = churn + drop
     if not discordant:
         return 0.0
@@ -102,6 +100,8 @@ def fisher_power(baseline: float, drop: float, n_baseline: int, n_current: int, 
         n_current: Questions of the current system.
         alpha: Level of the test.
     """
+    from scipy import stats
+
     reach = _FURTHEST * math.sqrt(n_baseline * baseline * (1 - baseline)) + 1
     middle = n_baseline * baseline
     first = np.arange(max(math.floor(middle - reach), 0), min(math.ceil(middle + reach), n_baseline) + 1)
@@ -116,6 +116,8 @@ def detectable_fisher_drop(baseline: float, n_baseline: int, n_current: int, alp
 
 def _critical_counts(baseline_correct: _Integers, n_baseline: int, n_current: int, alpha: float) -> _Integers:
     """For each count of the baseline the largest current count with p <= alpha; -1 if there is none."""
+    from scipy import stats
+
     low, high = np.full_like(baseline_correct, -1), np.full_like(baseline_correct, n_current + 1)
     while (high - low).max() > 1:
         middle = (low + high) // 2

@@ -9,10 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from shaberi_dagster.statistics.intervals import Interval
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):
-    from scipy import special, stats  # half a second
 
 Alternative = Literal["two-sided", "less"]
 """Hypothesis that a small p speaks for: any difference, or the first is lower."""
@@ -59,6 +55,8 @@ def mcnemar_exact(only_first: int, only_second: int, alternative: Alternative = 
     Returns:
         p; 1 without discordant questions.
     """
+    from scipy import special
+
     n = only_first + only_second
     less = float(special.bdtr(only_first, n, 0.5))
     return less if alternative == "less" else _two_sided(less, float(special.bdtr(only_second, n, 0.5)))
@@ -70,6 +68,8 @@ def fisher_lower_tail(baseline_correct: int, baseline_wrong: int, current_correc
     Returns:
         The hypergeometric probability of at most as many correct ones in the current row; 1 for an empty table.
     """
+    from scipy import stats
+
     correct, current = baseline_correct + current_correct, current_correct + current_wrong
     total = correct + baseline_wrong + current_wrong
     return float(stats.hypergeom.cdf(current_correct, total, correct, current)) if total else 1.0

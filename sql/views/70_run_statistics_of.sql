@@ -1,7 +1,7 @@
 -- run_statistics_of(n): the same as run_statistics, over the runs 1 to n of each multi-run.
 create macro run_statistics_of(first_runs) as table
 with every as (
-    select *, if(coalesce(n_undecided, 0) > 0, coalesce(score_upper, 1.0), score) as upper
+    select *, case when coalesce(n_undecided, 0) > 0 then coalesce(score_upper, 1.0) else score end as upper
     from metrics
     where coalesce(run_number, 1) <= first_runs
     -- A run without a number is no part of the multi-run that was made under the same tag.

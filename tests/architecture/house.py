@@ -44,7 +44,8 @@ class Import:
 
 
 @cache
-def _paths() -> Mapping[str, Path]:
+def paths() -> Mapping[str, Path]:
+    """Return the file of each module of the package."""
     parts = {path: path.relative_to(ROOT.parent).with_suffix("").parts for path in sorted(ROOT.rglob("*.py"))}
     return {".".join(part for part in names if part != "__init__"): path for path, names in parts.items()}
 
@@ -52,7 +53,7 @@ def _paths() -> Mapping[str, Path]:
 @cache
 def modules() -> Mapping[str, ast.Module]:
     """Parse every module of the package, by its dotted name."""
-    return {name: ast.parse(path.read_text(encoding="utf-8"), str(path)) for name, path in _paths().items()}
+    return {name: ast.parse(path.read_text(encoding="utf-8"), str(path)) for name, path in paths().items()}
 
 
 def _module_of(name: str) -> str | None:
@@ -175,7 +176,7 @@ def lines_of_code() -> int:
 
 
 def _lines_of_code(module: str) -> set[int]:
-    source = _paths()[module].read_text(encoding="utf-8")
+    source = paths()[module].read_text(encoding="utf-8")
     idle = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
     lines = {
         line

@@ -345,7 +345,7 @@ def test_a_cache_is_topped_up_and_made_once(mock: MockEndpoint, sums: Path) -> N
 
 
 def test_a_cache_with_failures_ends_with_3(mock: MockEndpoint, sums: Path) -> None:
-    from aiohttp import web  # noqa: PLC0415
+    from aiohttp import web
 
     mock.options.script = lambda *_: web.json_response({"error": {"message": "no"}}, status=400)
 

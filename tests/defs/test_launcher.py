@@ -136,7 +136,7 @@ def test_a_resumed_run_is_a_task_that_workers_take_and_holds_no_slot_until_one_h
     submitted: dg.DagsterRun,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from shaberi_dagster.defs.worker import app  # noqa: PLC0415  (it reads the environment)
+    from shaberi_dagster.defs.worker import app
 
     sent: list[dict[str, Any]] = []
 

@@ -187,7 +187,7 @@ _TERMINATE = 'mutation { terminateRun(runId: "%s") { __typename } }'
 
 def _terminate(dagster_run_id: str, instance: dg.DagsterInstance) -> None:
     """What the UI's Terminate asks the webserver for."""
-    from dagster_graphql.schema import create_schema  # noqa: PLC0415  (0.7 seconds that only this needs)
+    from dagster_graphql.schema import create_schema
 
     with WorkspaceProcessContext(instance, EmptyWorkspaceTarget()) as process:
         answer = create_schema().execute(_TERMINATE % dagster_run_id, context=process.create_request_context())

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 
 _JUDGEMENTS = "select benchmark, count(*) as n from judgements group by 1 order by 1"
 _COUNTS = {"elyza": 10, "mt_bench": 12, "rakuda": 10, "tengu": 10}
-_HEAVY = {"dagster", "openai", "polars", "scipy", "deltalake", "pyarrow", "xllamacpp", "huggingface_hub"}
+_HEAVY = {"dagster", "openai", "polars", "deltalake", "pyarrow", "xllamacpp", "huggingface_hub"}
 
 
 def test_a_select_is_answered_as_a_table_csv_json_and_parquet(first_run: Evaluated, tmp_path: Path) -> None:

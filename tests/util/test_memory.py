@@ -1,4 +1,4 @@
-"""Free memory goes back to the system."""
+"""Commands set the allocators of their libraries."""
 
 import os
 import subprocess
@@ -7,33 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
-import pyarrow as pa
 import pytest
 
 from shaberi_dagster.cli import start
-from shaberi_dagster.util.memory import give_back
 
 _MEBIBYTE = 1 << 20
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is counted by Linux")
-
-
-def test_what_is_free_goes_back_to_the_system() -> None:
-    blocks = [bytes(50_000) for _ in range(4_000)]  # too small for mappings of their own, which go back by themselves
-    last = bytes(50_000)  # what lies before it stays, since it cannot be given back at the end
-    before = _resident()
-    del blocks
-    give_back()
-    assert before - _resident() > 150 * _MEBIBYTE
-    assert len(last) == 50_000
-
-
-def test_what_arrow_has_freed_goes_back_to_the_system() -> None:
-    buffers = [pa.array(range(20_000)) for _ in range(500)]
-    before = _resident()
-    del buffers
-    give_back()
-    assert pa.total_allocated_bytes() < 10 * _MEBIBYTE
-    assert before - _resident() > 60 * _MEBIBYTE
 
 
 @pytest.mark.parametrize("chosen", [None, "narenas:7"])

@@ -9,10 +9,6 @@ from shaberi_dagster.journal.postgres import connect, query
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.reports.findings import CheckResult
 from shaberi_dagster.settings import broker_url, database_label, database_url
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # it needs the extra of clusters
-    from shaberi_dagster.defs import submission
 
 
 def examine_database() -> Iterator[CheckResult]:
@@ -42,6 +38,8 @@ def examine_store(warehouse: Path) -> Iterator[CheckResult]:
 
 def examine_workers() -> Iterator[CheckResult]:
     """List the workers that answer, if a broker is named."""
+    from shaberi_dagster.defs import submission
+
     url = broker_url()
     if url is None:
         return

@@ -9,17 +9,15 @@ parsed.
 import hashlib
 import re
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.judges.rules.numbers import RELATIVE_TOLERANCE, SHARES, parse_exact
 from shaberi_dagster.judges.rules.text import squeezed
-from shaberi_dagster.util.lazy import lazily
+
+if TYPE_CHECKING:
+    pass
 
 # A second of start-up that only mathematical answers need.
-with lazily(__name__):
-    import latex2sympy2_extended
-    import sympy
-    from latex2sympy2_extended import latex2sympy2
 
 DIGITS = 12
 """Significant digits in which two values have to agree."""
@@ -291,6 +289,10 @@ def _value(text: str) -> str:
 
 def _values(text: str) -> list[Any] | None:
     """Return the values of an expression where its symbols have fixed values; None if it cannot be read."""
+    import latex2sympy2_extended
+    import sympy
+    from latex2sympy2_extended import latex2sympy2
+
     if _HEAVY.search(text) or _power(text) > _MAX_POWER or _is_tower(text) or _depth(text) > _MAX_DEPTH:
         return None
     try:
@@ -317,6 +319,8 @@ def _values(text: str) -> list[Any] | None:
 
 def _at(name: str, point: int) -> Any:
     """Return the value of a symbol at one of the fixed points; `i` and `e` are the constants."""
+    import sympy
+
     if name in ("i", "e"):
         return sympy.I if name == "i" else sympy.E
     digest = hashlib.sha256(f"{name}/{point}".encode()).digest()

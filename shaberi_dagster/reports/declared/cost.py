@@ -8,10 +8,6 @@ from typing import Any
 from shaberi_dagster.reports.figures import counted, listed
 from shaberi_dagster.reports.report import Block, Column, Heading, Report, Table, known, number, several, table_of, text
 from shaberi_dagster.reports.requests import RunSelection
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # what help need not wait for
-    from shaberi_dagster.reports import scores
 
 
 def _prices(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -69,6 +65,8 @@ def stage_totals(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def cost_totals(rows: Sequence[Mapping[str, Any]]) -> list[Block]:
     """Show the totals of each model and of each run, where there are several."""
+    from shaberi_dagster.reports import scores
+
     sums = [column for column in TOKENS.columns if column.total]
     names = {"By model": ("model",), "By run": ("model", "run_tag")}
     found: list[Block] = []

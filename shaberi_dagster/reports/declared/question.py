@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import duckdb
 from pydantic import Field
 
 from shaberi_dagster.reports.report import (
@@ -21,12 +22,10 @@ from shaberi_dagster.reports.report import (
 )
 from shaberi_dagster.reports.requests import Models
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.util.lazy import lazily
 
-with lazily(__name__):  # DuckDB, which help need not wait for
-    import duckdb
-
+if TYPE_CHECKING:
     from shaberi_dagster.reports import question
+
 
 _ASKED = ("question", "reference", "criteria")
 _PLACE = ("benchmark", "question_set", "position")
@@ -69,6 +68,8 @@ class QuestionSelection:
 
 
 def _read(catalog: "duckdb.DuckDBPyConnection", which: QuestionSelection) -> Result:
+    from shaberi_dagster.reports import question
+
     benchmark, separator, _ = which.benchmark.partition("@")
     question_set = which.question_set or (which.benchmark if separator else None)
     report = question.read_question(catalog, benchmark, which.position, question_set=question_set, models=which.models)

@@ -1,16 +1,14 @@
 """The report on runs that differ in a setting, such as those of a sweep."""
 
+import duckdb
+
 from shaberi_dagster.reports.report import Report, Result
 from shaberi_dagster.reports.requests import RunSelection, ScoreSelection
-from shaberi_dagster.util.lazy import lazily
-
-with lazily(__name__):  # DuckDB, which help need not wait for
-    import duckdb
-
-    from shaberi_dagster.reports import sweep
 
 
 def _read(catalog: "duckdb.DuckDBPyConnection", which: RunSelection) -> Result:
+    from shaberi_dagster.reports import sweep
+
     selection = ScoreSelection(models=which.models, tags=which.tags, sources=which.sources)
     return sweep.sweep_result(sweep.read_sweep(catalog, selection))
 
