@@ -82,14 +82,14 @@ def report_frame(catalog: duckdb.DuckDBPyConnection, report: Report, selection: 
 
 def _selected(catalog: duckdb.DuckDBPyConnection, table: Table, selection: Any) -> duckdb.DuckDBPyConnection:
     """Run the statement of a table; fields of the selection are its parameters, others of them are null."""
-    from shaberi_dagster.runs import known_prices
-
     chosen = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(selection).items()}
     for name, kind in _NAMES.items():
         if chosen.get(name):
             check_known(kind.partition(" ")[0], chosen[name], known_names(catalog, kind, chosen[name]))
     names = parsed_statement(catalog, table.sql).named_parameters
     if "prices" in names:
+        from shaberi_dagster.runs import known_prices
+
         chosen["prices"] = known_prices.price_list(catalog)
     return run_statement(catalog, table.sql, {name: chosen.get(name) or None for name in names})
 
@@ -101,11 +101,12 @@ _NAMES = {"models": "model or run", "tags": "tag or base tag", "sources": "sourc
 def benchmarks_in(catalog: duckdb.DuckDBPyConnection) -> "Mapping[str, registry.Benchmark]":
     """Return the known benchmarks, and those of plugins that are gone, as the last run of them kept them."""
     from shaberi_dagster.benchmarks import registry
-    from shaberi_dagster.runs import spec
 
     rows = fetch(catalog, "entries")
     if not rows:
         return registry.ALL_BENCHMARKS
+    from shaberi_dagster.runs import spec
+
     specs = [spec.RunSpec.read(row["spec"]) for row in rows]
     gone = {
         name: run.benchmark(name)

@@ -54,15 +54,17 @@ def read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, *
 
 
 def _read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, top: int) -> ScoreReport:
-    from shaberi_dagster.runs import known_prices
-
     ranked, single = _read_ranked(catalog, selection, top)
     run_ids = sorted({row.run_id for row in ranked.rows})
     replies: Sequence[Row] = ()
     if not (ranked.is_large or selection.of_other_questions):
         judges = list(selection.judges) or None
         replies = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
-    prices = known_prices.price_list(catalog) if selection.current_prices else None
+    prices = None
+    if selection.current_prices:
+        from shaberi_dagster.runs import known_prices
+
+        prices = known_prices.price_list(catalog)
     remarks = list(ranked.remarks)
     if ranked.is_large:
         remarks.append(f"More than {MOST_RUNS} runs: {_read_of_many(selection, top)}.")
@@ -93,11 +95,11 @@ def _strategies(
     catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], judges: Sequence[str]
 ) -> Sequence["ensemble.StrategyScore"]:
     """Read the scores of strategies, if the runs have any."""
-    from shaberi_dagster.reports import ensemble
-
     found = {row["run_id"] for row in fetch(catalog, "ensemble_strategies", run_ids=run_ids)}
     if not found:
         return ()
+    from shaberi_dagster.reports import ensemble
+
     scores = ensemble.read_strategy_scores(catalog, sorted(found))
     return [score for score in scores if not judges or score.judge in judges]
 

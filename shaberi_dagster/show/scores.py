@@ -75,7 +75,9 @@ class ScoreDocument(Document):
         own = own_table(report) if self._has_own_table else []
         width_left = None if view.wide else width
         yield from own or standing_blocks(report, by=view.by, width=width_left, top=view.top or 0)
-        if self._is_of_one:
+        if own:
+            yield from strategy_blocks(report.strategies)
+        elif self._is_of_one:
             yield from self._of_one()
         elif report.strategies:
             yield Sentences(["What strategies add to the samples of their runs: --by run, or one --tag."], "note")

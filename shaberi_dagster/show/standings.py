@@ -84,22 +84,29 @@ def own_table(report: ScoreReport) -> list[Block]:
     lines = [_of_benchmark(report, line, name, rows) for name, rows in parts]
     runs = [fmean(scores) for scores in zip(*(of_row["by_run"] for of_row in lines), strict=True)]
     ends = {"mean": line.mean, "mean_upper": line.upper, "is_open": False}
-    lines.append({"benchmark": "Overall", **ends, "estimate": line.over_questions, "by_run": runs})
+    counts = {name: sum(row[name] for row in lines) for name in ("n_scored", "n_planned")}
+    lines.append({"benchmark": "Overall", **ends, "estimate": line.over_questions, "by_run": runs, **counts})
     columns = [
         text("Benchmark", "benchmark", folds=True),
         number("Mean", lambda row: both_ends(row["mean"], row["mean_upper"], is_open=row["is_open"])),
         number("Std Dev", lambda row: decimals(stdev(row["by_run"])) if line.n_runs > 1 else NOTHING),
         number("95 % CI", lambda row: interval(row["estimate"] and row["estimate"].interval)),
         number("Range", lambda row: _range_of(row["by_run"]) if line.n_runs > 1 else NOTHING),
+        number("n/N", _share),
     ]
-    notes = [] if line.n_runs > 1 else ["Std Dev and Range (-) are between runs, and there is one."]
+    notes = [
+        "Std Dev and Range are between runs"
+        + ("." if line.n_runs > 1 else ", and there is one.")
+        + " Each run and judge by itself: --by run."
+    ]
     table = table_of(lines, columns, bold=[len(parts)], notes=[*notes, *remarks_on(ranking.standings)])
     return [Heading(f"{line.model} {line.tag}", f"{_title(ranking)} · {_detail(ranking, report)}"), table]
 
 
 def _of_benchmark(report: ScoreReport, line: Standing, name: str, rows: Sequence[ScoreRow]) -> dict[str, Any]:
     known = report.benchmarks.get(name)
-    runs = [fmean(row.score or 0.0 for row in of_run) for _, of_run in grouped(rows, lambda row: row.run_id)]
+    by_run = grouped(rows, lambda row: row.run_id)
+    runs = [fmean(row.score for row in of_run if row.score is not None) for _, of_run in by_run]
     return {
         "benchmark": known.title if known else name,
         "mean": line.by_benchmark[rows[0].asked],
@@ -107,6 +114,8 @@ def _of_benchmark(report: ScoreReport, line: Standing, name: str, rows: Sequence
         "is_open": rows[0].asked in line.open_benchmarks,
         "estimate": line.estimates.get(name),
         "by_run": runs,
+        "n_scored": sum(row.n_scored for row in rows),
+        "n_planned": sum(row.n_planned for row in rows),
     }
 
 

@@ -386,7 +386,7 @@ def test_the_report_can_be_written(read):
     console = Console(file=io.StringIO(), width=100, color_system=None)
     write(ScoreDocument(read([metric()])), "table", console)
 
-    assert "tengu@5" in console.file.getvalue()
+    assert "Tengu-Bench" in console.file.getvalue()
 
 
 def test_strategies_of_an_ensemble_are_not_shown(read):
@@ -878,6 +878,7 @@ def test_of_a_single_model_the_spread_and_range_between_its_runs_are_shown(read)
         "0.71",
         "-",
         "5.00–6.00",
+        "10/10",
     ]
     assert own_table(read([numbered(1, 5.0), metric("n")])) == []
 

@@ -219,9 +219,10 @@ def test_notes_and_cost_are_one_line_each_until_they_are_asked_for():
     ]
 
 
-def test_of_a_single_model_the_benchmarks_follow_with_all_counts():
+def test_of_a_single_model_the_benchmarks_have_all_counts():
     rows = [row("tengu", n_scored=100, n_failed=5, n_excluded=15), row("elyza")]
-    lines = [line.split() for line in board(rows).splitlines()]
+    assert "100/120" in board(rows)
+    lines = [line.split() for line in table(rows).splitlines()]
     assert ["tengu@120", "gpt-5.1", "7.50", "1.25", "100/120", "5", "15"] in lines
 
 
@@ -229,8 +230,8 @@ def test_of_a_single_model_its_own_table_comes_first_and_tokens_by_stage_last():
     rows = [row("elyza", 7.0), row("tengu", 5.0)]
     text = board(rows, tokens=[tokens(), tokens("judgements")], reused=["m t: 3 of 40 answers are replies of run x."])
     lines = [line.split() for line in text.splitlines()]
-    assert lines[1] == ["Benchmark", "Mean", "Std", "Dev", "95", "%", "CI", "Range"]
-    assert [line[-4:] for line in lines[2:5]] == [[mean, "-", "-", "-"] for mean in ("7.00", "5.00", "6.00")]
+    assert lines[1] == ["Benchmark", "Mean", "Std", "Dev", "95", "%", "CI", "Range", "n/N"]
+    assert [line[-5:-1] for line in lines[2:5]] == [[mean, "-", "-", "-"] for mean in ("7.00", "5.00", "6.00")]
     assert text.count("between runs") == 1
     assert [line[0] for line in lines[-3:]] == ["Generation", "Judging", "total"]
     assert "3 of 40 answers" in text
