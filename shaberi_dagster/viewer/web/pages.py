@@ -171,7 +171,6 @@ def question(source: Source, address: PageAddress) -> Shown:
             "scale": _scales(source).get(report["benchmark"]),
             "walk": _walk(source, address, report),
             "flags": _FLAGS,
-            "shared": _judges_of_all(report["answers"]),
             "spans": partial(_spans, address.one("q")),
             "most": MOST_CHARACTERS,
             "first": _first_answer(report["answers"][0]),
@@ -192,15 +191,6 @@ def _walk(source: Source, address: PageAddress, report: Row) -> Walk:
         return walk_set(address, report, address.link("/questions", **kept), "all questions")
     back = list_address(address, _default_sort(address))
     return walk_list(address, read_question_grid(source.catalog, _grid_request(back)).rows, back)
-
-
-def _judges_of_all(answers: Sequence[Sequence[Row]]) -> set[str]:
-    """Return the judges that gave every model a score: those of which the means are."""
-    scored = [
-        {row["judge"] for answer in of_side for row in answer["judgements"] if row["score"] is not None}
-        for of_side in answers
-    ]
-    return set.intersection(*scored)
 
 
 def compare(source: Source, address: PageAddress) -> Shown:
