@@ -48,33 +48,16 @@ class GridRequest:
     text: str = ""
 
 
-@dataclass(frozen=True)
-class QuestionGrid:
-    """The questions of some models.
-
-    Attributes:
-        request: What was asked.
-        sides: The models with their runs, named A, B, ….
-        rows: The questions, sorted: rows of `questions_of_runs.sql`.
-        n_all: How many there are without the choice of categories and flags.
-        categories: All categories of their questions.
-        question_sets: All question sets.
-    """
-
-    request: GridRequest
-    sides: tuple[Side, ...]
-    rows: tuple[Row, ...]
-    n_all: int
-    categories: tuple[str, ...]
-    question_sets: tuple[str, ...]
-
-
-def read_question_grid(catalog: duckdb.DuckDBPyConnection, request: GridRequest) -> QuestionGrid:
+def read_question_grid(catalog: duckdb.DuckDBPyConnection, request: GridRequest) -> dict[str, Any]:
     """The questions that some models were asked, with their scores side by side.
 
     Args:
         catalog: The public views.
         request: What to read.
+
+    Returns:
+        sides (the models with their runs, named A, B, …), sorted rows of `questions_of_runs.sql`, n_all (how many there
+        are without the choice of categories and flags), and all categories and question_sets of their questions.
 
     Raises:
         ConfigurationError: There is no such run, several could be meant, or there are too many or twice the same.
@@ -94,14 +77,13 @@ def read_question_grid(catalog: duckdb.DuckDBPyConnection, request: GridRequest)
         every=True,
     )
     in_sets = [row for row in every if not request.question_sets or row["question_set"] in request.question_sets]
-    return QuestionGrid(
-        request,
-        sides,
-        tuple(row for row in in_sets if row["chosen"]),
-        len(in_sets),
-        tuple(sorted({row["category"] for row in in_sets if row["category"]})),
-        tuple(sorted({row["question_set"] for row in every})),
-    )
+    return {
+        "sides": sides,
+        "rows": [row for row in in_sets if row["chosen"]],
+        "n_all": len(in_sets),
+        "categories": sorted({row["category"] for row in in_sets if row["category"]}),
+        "question_sets": sorted({row["question_set"] for row in every}),
+    }
 
 
 def read_side_by_side(

@@ -247,7 +247,7 @@ def _check_questions(lake: RandomLake) -> None:
     run_ids = lake.library.sql("select distinct run_id from scores order by 1")["run_id"].to_list()
     run_ids = lake.random.sample(run_ids, min(lake.random.randint(1, 3), len(run_ids)))
     with open_catalog(lake.site.warehouse) as catalog:
-        grid = read_question_grid(catalog, GridRequest(run_ids, sort="position")).rows
+        grid = read_question_grid(catalog, GridRequest(run_ids, sort="position"))["rows"]
     names = ("question_set", "position")
     frame = lake.library.questions(run_ids)
     listed = {tuple(row[name] for name in names): row for row in frame.to_dicts()}
