@@ -14,7 +14,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_as_of, open_catalog, run_query
 from shaberi_dagster.lake.connections import frame_of, within
 from shaberi_dagster.reports.declared import REPORTS
-from shaberi_dagster.reports.inspection import Filter, all_questions, read_runs
+from shaberi_dagster.reports.inspection import Filter, read_questions, read_runs
 from shaberi_dagster.reports.named_queries import find_query
 from shaberi_dagster.reports.question import QuestionReport, read_question
 from shaberi_dagster.reports.reading import read_report, report_frame
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from shaberi_dagster.reports import comparison
+
+_OF_QUESTION = (
+    *("benchmark", "question_set", "question_id", "position", "category", "question"),
+    *("difference", "disagreement", "n_failed"),
+)
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ class LakeReader:
         """The questions that some runs were asked, with a column for each run's score on the reported scale.
 
         Args:
-            runs: As MODEL@@TAG, or run ids; scores are over the judges that scored all of them there, else over all.
+            runs: As MODEL@@TAG, or run ids; scores are over the judges that scored all of them there.
             which: A filter as that of `inspect-output`: `benchmark:elyza score<5 sort:difference words`.
 
         Raises:
@@ -134,10 +139,9 @@ class LakeReader:
             }
             if unknown := [name for name in runs if name not in known]:
                 raise ConfigurationError(f"the lake has no answers of {unknown[0]!r}")
-            found = all_questions(catalog, [known[name]["run_id"] for name in runs], Filter.parse(which))
+            found = read_questions(catalog, [known[name]["run_id"] for name in runs], Filter.parse(which))
             rows = [
-                {name: value for name, value in question.items() if name not in {"scores", "n_questions"}}
-                | {name: question["scores"].get(known[name]["run_id"]) for name in runs}
+                {name: question[name] for name in _OF_QUESTION} | dict(zip(runs, question["scores"], strict=True))
                 for question in found
             ]
         numbers = dict.fromkeys((*runs, "difference", "disagreement"), pl.Float64) if rows else None

@@ -213,25 +213,6 @@ class Oracle:
     interval: Ends | None
 
 
-@dataclass(frozen=True)
-class Effort:
-    """The effort that something took, per question.
-
-    Attributes:
-        calls: Calls.
-        tokens: Tokens, sent and received; None is unknown.
-        seconds: Duration of the calls, added up.
-        cost_usd: What they cost, as far as it is known.
-        partly: Not all calls are in the cost.
-    """
-
-    calls: float
-    tokens: float | None
-    seconds: float | None
-    cost_usd: float | None
-    partly: bool
-
-
 @dataclass(frozen=True, kw_only=True)
 class Findings:
     """The findings on one benchmark, or on all questions of several.
@@ -261,11 +242,15 @@ class Findings:
         """Return the result of a strategy, if it has one."""
         return next((result for result in self.results if result.strategy == strategy), None)
 
-    def effort(self, *strategies: str) -> Effort:
-        """Sum the effort of strategies that there are; that of their samples is not in it.
+    def effort(self, *strategies: str) -> dict[str, Any]:
+        """Sum the effort of strategies that there are, per question; that of their samples is not in it.
 
         Args:
             strategies: `samples` is one of them.
+
+        Returns:
+            calls; tokens, sent and received, and the calls' seconds added up (None is unknown); cost_usd, as far as it
+            is known; partly: not all calls are in the cost.
         """
         parts = [result for result in self.results if result.strategy in strategies]
         n = self.oracle.n_questions if self.oracle else self.results[0].n_planned
@@ -274,13 +259,13 @@ class Findings:
             known = [value for value in values if value is not None]
             return sum(known) / n if known else None
 
-        return Effort(
-            calls=sum(part.calls for part in parts) / n,
-            tokens=of_question(value for part in parts for value in (part.prompt_tokens, part.completion_tokens)),
-            seconds=of_question(part.seconds for part in parts),
-            cost_usd=of_question(part.cost_usd for part in parts),
-            partly=any(part.calls_without_cost for part in parts),
-        )
+        return {
+            "calls": sum(part.calls for part in parts) / n,
+            "tokens": of_question(value for part in parts for value in (part.prompt_tokens, part.completion_tokens)),
+            "seconds": of_question(part.seconds for part in parts),
+            "cost_usd": of_question(part.cost_usd for part in parts),
+            "partly": any(part.calls_without_cost for part in parts),
+        }
 
 
 class QuestionSample(BaseModel):

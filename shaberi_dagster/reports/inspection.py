@@ -1,18 +1,18 @@
 """Answers to look at: runs, their questions page by page, and one question with what was answered and judged."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.question import RunAnswers, find_question, read_answers
+from shaberi_dagster.reports.question import find_question, questions_of, read_answers
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import runs_chosen
 from shaberi_dagster.util.identity import NUMBERED, RUN_NUMBER
@@ -41,7 +41,7 @@ class Filter:
         category: With this in their category.
         below: A run scored less than this, on the reported scale.
         above: Each run scored more than this.
-        failed: An answer or a judgement failed.
+        failed: An answer failed, or a score is missing.
         loses: A, the first of several runs, is below another one.
         search: This text is in the question, its set and place (`tengu@120 5`), its category or an answer.
         sort: One of `SORTS`.
@@ -109,18 +109,6 @@ def _number(text: str) -> float:
         raise ConfigurationError(f"score< and score> need a number, not {text!r}") from None
 
 
-class InspectedTexts(NamedTuple):
-    """The texts of one question.
-
-    Attributes:
-        question: The question; None when its set is not in the lake.
-        answers: The answers of each run, by its id.
-    """
-
-    question: Row | None
-    answers: Mapping[str, RunAnswers]
-
-
 def read_runs(
     catalog: duckdb.DuckDBPyConnection,
     *,
@@ -173,7 +161,7 @@ def check_filter(catalog: duckdb.DuckDBPyConnection, chosen: Filter, run_ids: Se
     judges = known_names(catalog, "judge")
     if chosen.judge and not any(chosen.judge in judge for judge in judges):
         check_known("judge", [chosen.judge], judges)
-    if chosen != Filter(benchmark=chosen.benchmark) and not read_questions(catalog, run_ids, chosen)[1]:
+    if chosen != Filter(benchmark=chosen.benchmark) and not read_questions(catalog, run_ids, chosen, limit=1):
         words = (chosen.search or "").split()
         alike = [flag for word in words for flag in get_close_matches(word.casefold(), _FLAGS, 1, _ALIKE)]
         meant = f"; did you mean {' '.join(alike)}?" if alike else ""
@@ -181,33 +169,37 @@ def check_filter(catalog: duckdb.DuckDBPyConnection, chosen: Filter, run_ids: Se
 
 
 def read_questions(
-    catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], chosen: Filter, offset: int = 0
-) -> tuple[list[dict[str, Any]], int]:
-    """Read a page of the questions that some runs were asked, rows of `inspected_questions.sql`, and their number.
+    catalog: duckdb.DuckDBPyConnection,
+    run_ids: Sequence[str],
+    chosen: Filter,
+    *,
+    offset: int = 0,
+    limit: int | None = None,
+) -> Sequence[Row]:
+    """Read questions that some runs were asked: rows of `questions_of_runs.sql`.
 
     Args:
         catalog: The public views.
         run_ids: The runs.
         chosen: Which questions, in which order.
-        offset: How many come before the page.
+        offset: How many are left out at the beginning.
+        limit: How many are read; None: all.
     """
-    rows = fetch(catalog, "inspected_questions", run_ids=list(run_ids), limit=PAGE, offset=offset, **vars(chosen))
-    return rows, rows[0]["n_questions"] if rows else 0
-
-
-def all_questions(catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], chosen: Filter) -> Iterator[Row]:
-    """Read the questions of all pages."""
-    offset, n = 0, 1
-    while offset < n:
-        page, n = read_questions(catalog, run_ids, chosen, offset)
-        yield from page
-        offset += PAGE
+    which = vars(chosen) | {
+        "benchmarks": [chosen.benchmark] if chosen.benchmark else None,
+        "flags": [flag for flag in _FLAGS if getattr(chosen, flag)],
+    }
+    for name in ("benchmark", *_FLAGS):
+        del which[name]
+    return questions_of(catalog, [[run_id] for run_id in run_ids], **which, offset=offset, limit=limit)
 
 
 def read_texts(
     catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str], questions: Iterable[Row]
-) -> Iterator[tuple[Row, InspectedTexts]]:
-    """Read the texts of questions, one after the other.
+) -> Iterator[dict[str, Any]]:
+    """Read the texts of questions, one after the other: each with `stored` and `answers` beside what it has.
+
+    `stored` is None where the question's set is not in the lake; `answers` are of each run by its id.
 
     Args:
         catalog: The public views.
@@ -223,4 +215,4 @@ def read_texts(
         for question in block:
             place = {name: question[name] for name in ("benchmark", "question_set", "question_id")}
             answers = {run_id: read[place["benchmark"]][place["question_id"], run_id] for run_id in run_ids}
-            yield question, InspectedTexts(find_question(catalog, **place), answers)
+            yield {**question, "stored": find_question(catalog, **place), "answers": answers}

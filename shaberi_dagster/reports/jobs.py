@@ -1,24 +1,19 @@
 """The findings of several `quick-eval` jobs, read from the documents that they wrote."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, TypeAdapter, ValidationError, model_validator
 
 from shaberi_dagster.reports.ensemble import Count, Difference, QuickReport, Share
+from shaberi_dagster.reports.report import Row
 
 COMPLETE = "complete"
 
 
-class _Part(BaseModel):
-    """A part of a gate's document that tables need."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class JobTest(_Part):
+class JobTest(BaseModel, frozen=True):
     """A test of a gate, see `show.gate.TESTS`."""
 
     strategy: str
@@ -38,7 +33,7 @@ class JobTest(_Part):
     regressed: bool
 
 
-class JobGate(_Part):
+class JobGate(BaseModel, frozen=True):
     """The result of a job's gate."""
 
     gate: str
@@ -65,9 +60,11 @@ class JobDocument(QuickReport):
 
     Attributes:
         gate: The result of its gate; None without a baseline.
+        name: Of its file.
     """
 
     gate: JobGate | None
+    name: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a document of nothing."""
@@ -79,48 +76,26 @@ _DOCUMENT = TypeAdapter(JobDocument)
 
 
 @dataclass(frozen=True)
-class Job:
-    """A document and the name of its file."""
-
-    name: str
-    document: JobDocument
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A file that is not there, or cannot be read.
-
-    Attributes:
-        name: Of the file.
-        what: What is wrong with it.
-        detail: What the system or the reader says; "" is nothing.
-    """
-
-    name: str
-    what: str
-    detail: str = ""
-
-
-@dataclass(frozen=True)
 class JobsReport:
     """Several jobs.
 
     Attributes:
         jobs: The readable documents.
-        problems: The other files.
+        problems: The other files, which are not there or cannot be read: rows with the name of the file, what is wrong
+            with it, and the detail that the system or the reader says, which can be empty.
     """
 
-    jobs: tuple[Job, ...]
-    problems: tuple[Problem, ...]
+    jobs: Sequence[JobDocument]
+    problems: Sequence[Row]
 
-    def gates(self, result: str) -> list[Job]:
+    def gates(self, result: str) -> list[JobDocument]:
         """Return the jobs whose gate has this result."""
-        return [job for job in self.jobs if job.document.gate and job.document.gate.result == result]
+        return [job for job in self.jobs if job.gate and job.gate.result == result]
 
     @property
-    def incomplete(self) -> list[Job]:
+    def incomplete(self) -> list[JobDocument]:
         """Jobs with failed parts."""
-        return [job for job in self.jobs if job.document.status != COMPLETE]
+        return [job for job in self.jobs if job.status != COMPLETE]
 
 
 def read_jobs(paths: Sequence[Path]) -> JobsReport:
@@ -134,14 +109,14 @@ def read_jobs(paths: Sequence[Path]) -> JobsReport:
     for path in paths:
         name = path.stem if stems.count(path.stem) == 1 else str(path)
         try:
-            jobs.append(Job(name, _DOCUMENT.validate_json(path.read_bytes())))
+            jobs.append(replace(_DOCUMENT.validate_json(path.read_bytes()), name=name))
         except FileNotFoundError:
-            problems.append(Problem(name, "gave no result"))
+            problems.append({"name": name, "what": "gave no result", "detail": ""})
         except OSError as error:
-            problems.append(Problem(name, "cannot be read", str(error.strerror)))
+            problems.append({"name": name, "what": "cannot be read", "detail": str(error.strerror)})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))
             detail = f"{place}: {first['msg']}" if place else first["msg"]
-            problems.append(Problem(name, "is no document of quick-eval", detail))
-    return JobsReport(tuple(jobs), tuple(problems))
+            problems.append({"name": name, "what": "is no document of quick-eval", "detail": detail})
+    return JobsReport(jobs, problems)

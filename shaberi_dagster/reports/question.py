@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 
+from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.rules.base import span_of
 from shaberi_dagster.lake.statements import fetch, fetch_frame
 from shaberi_dagster.reports.named_queries import known_names
+from shaberi_dagster.reports.reading import scale_rows
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import BASELINE
 from shaberi_dagster.util.names import check_known
@@ -113,6 +115,28 @@ def question_at(
         there = f", which has {first['n_questions']}" if first else ""
         raise ConfigurationError(f"the lake has no question {position} of {question_set or benchmark}{there}")
     return found
+
+
+def questions_of(
+    catalog: duckdb.DuckDBPyConnection, sides: Sequence[Sequence[str]], **which: object
+) -> list[dict[str, Any]]:
+    """Read the questions of some sides with the score of each: rows of `questions_of_runs.sql`.
+
+    Args:
+        catalog: The public views.
+        sides: The run ids of each.
+        which: Parameters of the statement; the flags `every` and `flags` are off unless they are given.
+    """
+    return fetch(
+        catalog,
+        "questions_of_runs",
+        sides=[{"side": number, "run_id": run_id} for number, run_ids in enumerate(sides) for run_id in run_ids],
+        n_sides=len(sides),
+        run_ids=list(chain(*sides)),
+        scales=scale_rows(catalog),
+        order=list(ALL_BENCHMARKS),
+        **{"pipeline": BASELINE, "flags": [], "every": False, "offset": 0} | which,
+    )
 
 
 def read_question(

@@ -30,33 +30,18 @@ _AMOUNTS = (("USD", "usd", "{:,.4f}"), ("completion tokens", "completion_tokens"
 
 
 @dataclass(frozen=True)
-class SettingCost:
-    """The answers of a setting; None is not known.
-
-    Attributes:
-        completion_tokens: All that were paid for as completion.
-        reasoning_tokens: Those of them that were thinking.
-        usd: US dollars; not known where another run has paid for a part.
-        seconds: Mean duration of an answer.
-    """
-
-    completion_tokens: int | None
-    reasoning_tokens: int | None
-    usd: float | None
-    seconds: float | None
-
-
-@dataclass(frozen=True)
 class SweepReport:
     """Runs that differ in a setting, best first.
 
     Attributes:
         rankings: Runs that compare, each compared with the best.
-        costs: The answers of each, by model and tag.
+        costs: The answers of each, by model and tag: completion_tokens (all that were paid for as completion),
+            reasoning_tokens (those of them that were thinking), usd (US dollars; None where another run has paid for a
+            part) and seconds (mean duration of an answer); None is not known.
     """
 
     rankings: Sequence[Ranking]
-    costs: Mapping[tuple[str, str], SettingCost]
+    costs: Mapping[tuple[str, str], Row]
 
 
 def read_sweep(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) -> SweepReport:
@@ -80,15 +65,14 @@ def read_sweep(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection) ->
     return SweepReport(rankings, costs)
 
 
-def _cost(calls: Sequence[Row], answers: Row) -> SettingCost:
+def _cost(calls: Sequence[Row], answers: Row) -> Row:
     paid = [row for row in calls if row["stage"] == "answers"]
     # What another run has paid for is in no sum of this one.
     is_whole = bool(answers) and sum(row["calls"] for row in paid) >= answers["answers"]
     is_known = is_whole and not any(row["calls_without_price"] or row["cost_usd"] is None for row in paid)
     names = ("completion_tokens", "reasoning_tokens", "seconds")
-    return SettingCost(
-        **{name: answers.get(name) for name in names}, usd=sum(row["cost_usd"] for row in paid) if is_known else None
-    )
+    usd = sum(row["cost_usd"] for row in paid) if is_known else None
+    return {**{name: answers.get(name) for name in names}, "usd": usd}
 
 
 def sweep_result(sweep: SweepReport) -> Result:
@@ -99,11 +83,7 @@ def sweep_result(sweep: SweepReport) -> Result:
         said = ["No model has several runs that compare: run-evals --sweep NAME=VALUE,VALUE makes some."]
     document = {
         "rankings": [
-            {
-                "settings": _rows(sweep, ranking),
-                "cheapest": vars(cheapest) if (cheapest := _cheapest(sweep, ranking)) else None,
-            }
-            for ranking in sweep.rankings
+            {"settings": _rows(sweep, ranking), "cheapest": _cheapest(sweep, ranking)} for ranking in sweep.rankings
         ]
     }
     rows = [row for table in tables for row in table.rows]
@@ -142,27 +122,20 @@ def _plot(rows: Sequence[Row]) -> Plot | None:
 
 
 def _rows(sweep: SweepReport, ranking: Ranking) -> list[Row]:
-    return [{**row, **vars(sweep.costs[row["model"], row["tag"]])} for row in ranking.rows]
+    return [{**row, **sweep.costs[row["model"], row["tag"]]} for row in ranking.rows]
 
 
-@dataclass(frozen=True)
-class _Cheapest:
-    """The cheapest setting that is not shown to be worse than the best, and by what it is cheapest."""
+def _cheapest(sweep: SweepReport, ranking: Ranking) -> Row | None:
+    """Find the cheapest setting that is not shown to be worse than the best: model, tag, by what and its amount.
 
-    model: str
-    tag: str
-    by: str
-    amount: float
-
-
-def _cheapest(sweep: SweepReport, ranking: Ranking) -> _Cheapest | None:
-    """Find it by dollars where all are known, else by tokens; None where these are unknown, too."""
+    It is by dollars where all are known, else by tokens; None where these are unknown, too.
+    """
     chosen = _not_worse(ranking)
     for by, name, _ in _AMOUNTS:
-        amounts = [(getattr(sweep.costs[line.model, line.tag], name), line) for line in chosen]
+        amounts = [(sweep.costs[line.model, line.tag][name], line) for line in chosen]
         if amounts and all(amount is not None for amount, _ in amounts):
             amount, line = min(amounts, key=lambda pair: pair[0])
-            return _Cheapest(line.model, line.tag, by, amount)
+            return {"model": line.model, "tag": line.tag, "by": by, "amount": amount}
     return None
 
 
@@ -176,11 +149,12 @@ def _verdict(sweep: SweepReport, ranking: Ranking) -> str:
         return f"{ranking.standings[0].tag} compares with no other setting."
     if cheapest is None:
         return "Which setting is cheapest is not known."
-    amount = f"{cheapest.amount:.4f} USD" if cheapest.by == "USD" else f"{cheapest.amount:,.0f} {cheapest.by}"
-    (tie,) = (line.tie for line in chosen if (line.model, line.tag) == (cheapest.model, cheapest.tag))
+    by, value, place = cheapest["by"], cheapest["amount"], (cheapest["model"], cheapest["tag"])
+    amount = f"{value:.4f} USD" if by == "USD" else f"{value:,.0f} {by}"
+    (tie,) = (line.tie for line in chosen if (line.model, line.tag) == place)
     lower = tie.interval.lower if tie and tie.interval else 0
     reach = f", and may be up to {-lower:.2f} worse" if lower < 0 else ""
     return (
-        f"Cheapest setting that is not shown to be worse than the best: {cheapest.tag} ({amount}{reach}); "
+        f"Cheapest setting that is not shown to be worse than the best: {cheapest['tag']} ({amount}{reach}); "
         f"{len(chosen)} of {len(ranking.standings)} are not shown to be worse."
     )

@@ -1,29 +1,24 @@
 """A question with its answers and judgements, as text; on a terminal nothing in it means something."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import duckdb
 from rich.console import Console
 from rich.text import Text
 
 from shaberi_dagster.reports.figures import decimals
-from shaberi_dagster.reports.inspection import (
-    Filter,
-    InspectedTexts,
-    all_questions,
-    read_texts,
-)
-from shaberi_dagster.reports.question import Span
+from shaberi_dagster.reports.inspection import Filter, read_questions, read_texts
+from shaberi_dagster.reports.question import RunAnswers, Span
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.show.text import printable
 
 _NOT_STORED = "(the text of this question is not in the lake)"
 
 
-def question_text(question: Row, texts: InspectedTexts, *, in_full: bool = True) -> Text:
-    """The question, and in full its reference and criteria as well."""
+def question_text(question: Row, *, in_full: bool = True) -> Text:
+    """The question as `read_texts` has it, and in full its reference and criteria as well."""
     where = f"{question['question_set']} {question['position'] or question['question_id'][:12]}"
-    stored = texts.question
+    stored = question["stored"]
     parts = [_title(where, question["category"] or ""), _body(stored["question"] if stored else _NOT_STORED)]
     more = {"reference": stored["reference"], "criteria": stored["criteria"]} if stored and in_full else {}
     for name, text in more.items():
@@ -32,16 +27,22 @@ def question_text(question: Row, texts: InspectedTexts, *, in_full: bool = True)
     return Text("\n").join(parts)
 
 
-def answers_text(run: Row, score: float | None, texts: InspectedTexts, *, judgements: bool = True) -> Text:
+def answers_texts(runs: Iterable[Row], question: Row, *, judgements: bool = True) -> list[Text]:
+    """Write the answers of all runs for which a question was read."""
+    of_runs = zip(runs, question["scores"], question["answers"].values(), strict=True)
+    return [answers_text(*of_run, judgements=judgements) for of_run in of_runs]
+
+
+def answers_text(run: Row, score: float | None, read: RunAnswers, *, judgements: bool = True) -> Text:
     """Write the answers of one run, sample by sample, with their judgements.
 
     Args:
         run: The run.
         score: Its mean of this question.
-        texts: Everything there is of the question.
+        read: Its answers.
         judgements: With the judges' whole texts, not only their scores.
     """
-    answers, consensus = texts.answers[run["run_id"]]
+    answers, consensus = read
     parts = [_title(f"{run['model']} {run['run_tag']}", decimals(score))]
     for answer in answers:
         parts += [*_answer(answer, len(answers) > 1), *_judgements(answer["judgements"], in_full=judgements)]
@@ -61,10 +62,9 @@ def print_answers(catalog: duckdb.DuckDBPyConnection, runs: Sequence[Row], quest
         console: Where to; no line is broken.
     """
     run_ids = [run["run_id"] for run in runs]
-    for question, texts in read_texts(catalog, run_ids, all_questions(catalog, run_ids, questions)):
-        asked = [run for run in runs if texts.answers[run["run_id"]].samples]
-        answers = (answers_text(run, question["scores"].get(run["run_id"]), texts) for run in asked)
-        for part in (question_text(question, texts), *answers):
+    for question in read_texts(catalog, run_ids, read_questions(catalog, run_ids, questions)):
+        answers = zip(answers_texts(runs, question), question["answers"].values(), strict=True)
+        for part in (question_text(question), *(text for text, read in answers if read.samples)):
             console.print(part, crop=False, soft_wrap=True)
             console.print()
 

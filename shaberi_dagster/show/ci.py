@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from shaberi_dagster.reports.ensemble import SAMPLES, BenchmarkReport, MeanResult, StrategyResult
 from shaberi_dagster.reports.figures import listed, percent_ends, points, points_range
-from shaberi_dagster.reports.jobs import Job, JobDocument, JobGate, JobsReport
+from shaberi_dagster.reports.jobs import JobDocument, JobGate, JobsReport
 from shaberi_dagster.reports.report import NOTHING, Cell, Column, Row, Table, number, table_of, text
 from shaberi_dagster.runs.spec import SINGLE
 from shaberi_dagster.show.ensemble import EFFORT, gain, making
@@ -61,7 +61,7 @@ def _sections(found: JobsReport) -> Iterator[tuple[str, str]]:
     if len(groups) > 1:
         yield "differences", _differences(groups)
     for place, group in enumerate(groups, 1):
-        document = group[0].document
+        document = group[0]
         of_group = f" of group {place}" if len(groups) > 1 else ""
         if of_group:
             yield f"heading{of_group}", f"### Group {place}: {_listed(job.name for job in group)}\n"
@@ -73,12 +73,12 @@ def _sections(found: JobsReport) -> Iterator[tuple[str, str]]:
             yield f"effort{of_group}", comment_table(_effort(group))
         if document.judged:
             yield f"scores{of_group}", "\n".join(_judged(group))
-    gated = [job for job in found.jobs if job.document.gate]
+    gated = [job for job in found.jobs if job.gate]
     if gated:
         yield "regression gates", _gates(gated)
     for place, group in enumerate(groups, 1):
         of_group = f" of group {place}" if len(groups) > 1 else ""
-        sets = comment_table(_QUESTION_SETS.of(group[0].document.benchmarks))
+        sets = comment_table(_QUESTION_SETS.of(group[0].benchmarks))
         yield f"question sets{of_group}", _details(f"Question sets{of_group}", sets)
     for job in gated:
         heading = f"All tests of <code>{html.escape(printable(truncate(job.name, _NAME_WIDTH)))}</code>"
@@ -86,30 +86,30 @@ def _sections(found: JobsReport) -> Iterator[tuple[str, str]]:
 
 
 def _summary(found: JobsReport) -> Iterator[str]:
-    n_gates = sum(job.document.gate is not None for job in found.jobs)
+    n_gates = sum(job.gate is not None for job in found.jobs)
     for result in ("failed", "inconclusive"):
         if jobs := found.gates(result):
             names = _listed(job.name for job in jobs)
             yield f"**Regression gate {result.upper()}** in {len(jobs)} of {n_gates}: {names}."
     if passed := found.gates("passed"):
         yield f"**Regression gate PASSED** in {len(passed)} of {len(found.jobs) + len(found.problems)} jobs."
-    ungated = [job.name for job in found.jobs if not job.document.gate]
+    ungated = [job.name for job in found.jobs if not job.gate]
     if not n_gates:
         yield "Not compared with a baseline."
     elif ungated:
         yield f"Not compared with a baseline: {_listed(ungated)}."
     for job in found.incomplete:
-        yield f"{code(job.name)} has failed parts: its run is {code(job.document.status)}."
+        yield f"{code(job.name)} has failed parts: its run is {code(job.status)}."
     for problem in found.problems:
-        detail = f": {code(problem.detail, _LINE_WIDTH)}" if problem.detail else ""
-        yield f"{code(problem.name)} {problem.what}{detail}."
+        detail = f": {code(problem['detail'], _LINE_WIDTH)}" if problem["detail"] else ""
+        yield f"{code(problem['name'])} {problem['what']}{detail}."
 
 
-def _groups(jobs: Iterable[Job]) -> list[list[Job]]:
+def _groups(jobs: Iterable[JobDocument]) -> list[list[JobDocument]]:
     """Put jobs together that evaluated the same thing."""
-    groups: dict[tuple[tuple[str, object], ...], list[Job]] = {}
+    groups: dict[tuple[tuple[str, object], ...], list[JobDocument]] = {}
     for job in jobs:
-        groups.setdefault(tuple(_identity(job.document).items()), []).append(job)
+        groups.setdefault(tuple(_identity(job).items()), []).append(job)
     return list(groups.values())
 
 
@@ -136,8 +136,8 @@ def _identity(document: JobDocument) -> dict[str, object]:
     return identity
 
 
-def _differences(groups: Sequence[Sequence[Job]]) -> str:
-    first, *others = ({name: (value,) for name, value in _identity(group[0].document).items()} for group in groups)
+def _differences(groups: Sequence[Sequence[JobDocument]]) -> str:
+    first, *others = ({name: (value,) for name, value in _identity(group[0]).items()} for group in groups)
     names = dict.fromkeys(name for other in others for name in {**first, **other} if first.get(name) != other.get(name))
     return (
         f"**The jobs did not evaluate the same thing**, so they stand in {len(groups)} groups. "
@@ -145,17 +145,17 @@ def _differences(groups: Sequence[Sequence[Job]]) -> str:
     )
 
 
-def _gains(group: Sequence[Job]) -> Iterator[str]:
+def _gains(group: Sequence[JobDocument]) -> Iterator[str]:
     """Say what each strategy gains; documents of before have nothing to make it of."""
     for job in group:
-        for strategy in job.document.strategies:
-            if gained := gain(job.document.overall.pooled, strategy, code):
+        for strategy in job.strategies:
+            if gained := gain(job.overall.pooled, strategy, code):
                 yield f"{code(strategy)}: {gained}."
 
 
-def _settings(group: Sequence[Job]) -> Iterator[str]:
-    document = group[0].document
-    yield f"Model {code(document.model)}. Runs: {_listed(dict.fromkeys(job.document.run_tag for job in group))}."
+def _settings(group: Sequence[JobDocument]) -> Iterator[str]:
+    document = group[0]
+    yield f"Model {code(document.model)}. Runs: {_listed(dict.fromkeys(job.run_tag for job in group))}."
     yield from making(document, code)
     yield from (f"{code(sentence, _LINE_WIDTH)}." for sentence in document.audits)
     if parts := document.benchmarks:
@@ -179,18 +179,18 @@ def _parts(document: JobDocument) -> list[tuple[str, Sequence[StrategyResult | M
     return parts
 
 
-def _accuracies(group: Sequence[Job]) -> Table:
+def _accuracies(group: Sequence[JobDocument]) -> Table:
     """Show the strategies of the jobs side by side, dataset by dataset."""
-    first = _parts(group[0].document)
+    first = _parts(group[0])
     columns = [
         Column("dataset", cells=[name for name, _ in first], left=True),
         Column(code(SINGLE), cells=[_accuracy(_of(SINGLE, results)) for _, results in first]),
     ]
-    strategies = [strategy for job in group for strategy in job.document.strategies]
+    strategies = [strategy for job in group for strategy in job.strategies]
     for job in group:
-        for strategy in job.document.strategies:
+        for strategy in job.strategies:
             of_job = f" ({code(job.name)})" if strategies.count(strategy) > 1 else ""
-            cells = [_compared(_of(strategy, results)) for _, results in _parts(job.document)]
+            cells = [_compared(_of(strategy, results)) for _, results in _parts(job)]
             columns.append(Column(Markdown(f"{code(strategy)}{of_job}"), cells=cells))
     note = (
         "Accuracy (right/planned); below it the difference to the single answer in points over the questions to which "
@@ -217,12 +217,12 @@ def _compared(result: StrategyResult | MeanResult | None) -> Cell:
     return _accuracy(result), f"{points(result.delta)}{within}"
 
 
-def _unlike_singles(group: Sequence[Job]) -> Iterator[Markdown]:
+def _unlike_singles(group: Sequence[JobDocument]) -> Iterator[Markdown]:
     """Say what the jobs found of the single answer, where it differs: each job grades it for itself."""
-    singles = {job.name: [part.result(SINGLE) for part in job.document.benchmarks] for job in group}
+    singles = {job.name: [part.result(SINGLE) for part in job.benchmarks] for job in group}
     counts = {name: [found and (found.n_correct, found.n_scored) for found in parts] for name, parts in singles.items()}
     if any(of_job != counts[group[0].name] for of_job in counts.values()):
-        found = {job.name: job.document.overall.pooled.result(SINGLE) for job in group[:_MOST_LISTED]}
+        found = {job.name: job.overall.pooled.result(SINGLE) for job in group[:_MOST_LISTED]}
         jobs = ", ".join(
             f"{code(name)} {single.n_correct}/{single.n_planned}" if single else code(name)
             for name, single in found.items()
@@ -230,19 +230,19 @@ def _unlike_singles(group: Sequence[Job]) -> Iterator[Markdown]:
         yield Markdown(f"{code(SINGLE)} is not the same in all jobs, each compares with its own: {jobs}.")
 
 
-def _effort(group: Sequence[Job]) -> Table:
+def _effort(group: Sequence[JobDocument]) -> Table:
     """Show what the single answer takes per question, and each strategy with the samples that it is made of."""
     rows = []
     for place, job in enumerate(group):
-        pooled = job.document.overall.pooled
+        pooled = job.overall.pooled
         if (single := pooled.result(SINGLE)) is None or pooled.result(SAMPLES) is None:
             continue
-        of_single = vars(pooled.effort(SINGLE))
+        of_single = pooled.effort(SINGLE)
         if place == 0:
             rows.append({**vars(single), **of_single, "single": {}})
-        for strategy in job.document.strategies:
+        for strategy in job.strategies:
             effort = pooled.effort(strategy, SAMPLES)
-            rows.append({**vars(pooled.result(strategy)), **vars(effort), "single": of_single})
+            rows.append({**vars(pooled.result(strategy)), **effort, "single": of_single})
     columns = [
         text("per question", "strategy"),
         *(_with_times(field) for field in ("calls", "tokens", "cost_usd", "seconds")),
@@ -269,10 +269,10 @@ def _with_times(field: str) -> Column:
     return number(column.title, cell)
 
 
-def _judged(group: Sequence[Job]) -> Iterator[str]:
+def _judged(group: Sequence[JobDocument]) -> Iterator[str]:
     """Show the scores of LLM judges job by job, with the paired difference from the mean of the shared samples."""
     for job in group:
-        judged = job.document.judged
+        judged = job.judged
         yield f"Judged by LLMs{f' in {code(job.name)}' if len(group) > 1 else ''}:\n"
         yield comment_table(strategies_table(judged))
         for score in judged:
@@ -281,8 +281,8 @@ def _judged(group: Sequence[Job]) -> Iterator[str]:
                 yield _bullets([f"{of_score}: {code(found, _LINE_WIDTH)}."])
 
 
-def _gates(jobs: Sequence[Job]) -> str:
-    gates = [(job.name, gate) for job in jobs if (gate := job.document.gate)]
+def _gates(jobs: Sequence[JobDocument]) -> str:
+    gates = [(job.name, gate) for job in jobs if (gate := job.gate)]
     columns = [
         text("job", lambda row: row[0]),
         text("result", lambda row: _result(row[1])),
@@ -311,11 +311,11 @@ def _result(gate: JobGate) -> Markdown:
     return Markdown("PASSED")
 
 
-def _warnings(jobs: Sequence[Job]) -> Iterator[str]:
+def _warnings(jobs: Sequence[JobDocument]) -> Iterator[str]:
     """Say each warning once, with the jobs that have it."""
     found: dict[str, list[str]] = {}
     for job in jobs:
-        for warning in job.document.gate.warnings if job.document.gate else ():
+        for warning in job.gate.warnings if job.gate else ():
             found.setdefault(warning, []).append(job.name)
     for warning, names in list(found.items())[:_MOST_LISTED]:
         yield f"{_listed(names)}: {code(warning, _LINE_WIDTH)}"
@@ -323,13 +323,13 @@ def _warnings(jobs: Sequence[Job]) -> Iterator[str]:
         yield f"and {len(found) - _MOST_LISTED} more"
 
 
-def _tests(jobs: Sequence[Job], *, pooled: bool = False) -> Table:
+def _tests(jobs: Sequence[JobDocument], *, pooled: bool = False) -> Table:
     """Show the gates' tests; only those over all datasets and those that failed, if `pooled`."""
     rows = [
         {"job": job.name, **vars(test)}
         for job in jobs
-        if job.document.gate
-        for test in job.document.gate.tests
+        if job.gate
+        for test in job.gate.tests
         if not pooled or test.benchmark is None or test.regressed
     ]
     worse = number("", lambda row: "worse" if row["regressed"] else "")

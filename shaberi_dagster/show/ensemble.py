@@ -98,9 +98,9 @@ def _extra(findings: Findings, strategy: str) -> Iterator[str]:
     if not {strategy, SINGLE, SAMPLES} <= {result.strategy for result in findings.results}:
         return
     single, all_calls = findings.effort(SINGLE), findings.effort(strategy, SAMPLES)
-    extra = f"{all_calls.calls - single.calls:+.1f} calls"
-    if all_calls.cost_usd is not None and single.cost_usd is not None:
-        extra += f" and US$ {all_calls.cost_usd - single.cost_usd:+.2g}{'+' * all_calls.partly}"
+    extra = f"{all_calls['calls'] - single['calls']:+.1f} calls"
+    if all_calls["cost_usd"] is not None and single["cost_usd"] is not None:
+        extra += f" and US$ {all_calls['cost_usd'] - single['cost_usd']:+.2g}{'+' * all_calls['partly']}"
     yield f"{extra} a question beyond one answer"
 
 
@@ -184,7 +184,7 @@ EFFORT = {
     "seconds": number("s", "seconds", form="{:,.1f}"),
     "cost_usd": number("US$", _cost),
 }
-"""The columns of an `Effort`, by its fields."""
+"""The columns of an effort, by its names."""
 _EFFORTS = Table(
     [text("per question", "benchmark"), text("strategy"), *EFFORT.values()],
     notes=["Of the strategy alone: its samples come on top. +: not all calls have a cost."],
@@ -261,7 +261,7 @@ def _rows(parts: Mapping[str, Findings], rows_of: Callable[[Findings], Iterable[
 
 
 def _efforts(findings: Findings) -> Iterable[Row]:
-    return ({"strategy": name, **vars(findings.effort(name))} for name in (part.strategy for part in findings.results))
+    return ({"strategy": name, **findings.effort(name)} for name in (part.strategy for part in findings.results))
 
 
 def _accuracies(report: QuickReport, parts: Mapping[str, Findings]) -> Table:

@@ -91,7 +91,7 @@ def _losses(source: Source, chosen: Sequence[tuple[str, str]]) -> dict[PageAddre
     """The page of the questions where the first model loses, if there are some."""
     address = PageAddress("/questions", (*chosen, ("flag", "loses")))
     page = PAGES[address.path](source, address)
-    return {address: page} if page.values["grid"].rows else {}
+    return {address: page} if page.values["grid"]["rows"] else {}
 
 
 def about_comparison(source: Source, report: ComparisonReport) -> Contents:

@@ -23,13 +23,12 @@ from shaberi_dagster.reports.figures import decimals
 from shaberi_dagster.reports.inspection import (
     PAGE,
     Filter,
-    InspectedTexts,
     check_filter,
     read_questions,
     read_texts,
 )
 from shaberi_dagster.reports.report import Row
-from shaberi_dagster.show.answers import answers_text, question_text
+from shaberi_dagster.show.answers import answers_texts, question_text
 from shaberi_dagster.show.text import printable, truncate, truncate_apart, width_of
 
 _NAME_WIDTH, _TAG_WIDTH, _BESIDE_NAMES = 16, 16, 43  # the latter: mark, score, counts and status, never cut
@@ -219,8 +218,9 @@ class QuestionsScreen(_ListScreen):
 
     def _read_page(self) -> None:
         app = _app(self)
-        page, n = read_questions(app.catalog, [run["run_id"] for run in self.runs], self._chosen, len(self.questions))
-        self.n_questions = n or self.n_questions
+        run_ids = [run["run_id"] for run in self.runs]
+        page = read_questions(app.catalog, run_ids, self._chosen, offset=len(self.questions), limit=PAGE)
+        self.n_questions = page[0]["n_questions"] if page else self.n_questions
         table = self.query_one(DataTable)
         for question in page:
             table.add_row(*self._cells(question))
@@ -232,7 +232,7 @@ class QuestionsScreen(_ListScreen):
         self.say(said, *names)
 
     def _cells(self, question: Row) -> list[Text]:
-        scores = [question["scores"].get(run["run_id"]) for run in self.runs]
+        scores = question["scores"]
         numbers = [*scores, *([question["difference"]] if len(scores) > 1 else []), question["disagreement"]]
         if len(scores) == 2 and question["difference"] is not None:  # noqa: PLR2004
             numbers[2] = (scores[0] or 0.0) - (scores[1] or 0.0)
@@ -322,7 +322,7 @@ class AnswersScreen(Screen[None]):
         super().__init__()
         self._questions, self._index = questions, index
         self._with_judgements, self._with_reference = True, False
-        self._texts: InspectedTexts | None = None
+        self._question: Row | None = None
 
     def compose(self) -> ComposeResult:
         """The question above, a column for each run below."""
@@ -338,26 +338,22 @@ class AnswersScreen(Screen[None]):
         """Show the question."""
         self._read()
 
-    @property
-    def _question(self) -> Row:
-        return self._questions.questions[self._index]
-
     def _read(self) -> None:
         run_ids = [run["run_id"] for run in self._questions.runs]
-        ((_, self._texts),) = read_texts(_app(self).catalog, run_ids, [self._question])
+        (self._question,) = read_texts(_app(self).catalog, run_ids, [self._questions.questions[self._index]])
         for column in self.query(VerticalScroll):
             column.scroll_home(animate=False)
         self._show()
 
     def _show(self) -> None:
-        if self._texts is None:
+        if self._question is None:
             return
         question = self.query_one("#question Static", Static)
         place = Text(f"{self._index + 1:,} of {self._questions.n_questions:,}\n", style="dim")
-        question.update(place + question_text(self._question, self._texts, in_full=self._with_reference))
-        for run, column in zip(self._questions.runs, self.query(".answer Static").results(Static), strict=True):
-            score = self._question["scores"].get(run["run_id"])
-            column.update(answers_text(run, score, self._texts, judgements=self._with_judgements))
+        question.update(place + question_text(self._question, in_full=self._with_reference))
+        answers = answers_texts(self._questions.runs, self._question, judgements=self._with_judgements)
+        for text, column in zip(answers, self.query(".answer Static").results(Static), strict=True):
+            column.update(text)
 
     def action_next(self, places: int) -> None:
         """Another question."""
@@ -378,12 +374,8 @@ class AnswersScreen(Screen[None]):
 
     def action_copy(self) -> None:
         """Copy everything of the question, as text, into the clipboard of the terminal."""
-        if self._texts:
-            whole = [question_text(self._question, self._texts)]
-            whole += [
-                answers_text(run, self._question["scores"].get(run["run_id"]), self._texts)
-                for run in self._questions.runs
-            ]
+        if self._question:
+            whole = [question_text(self._question), *answers_texts(self._questions.runs, self._question)]
             self.app.copy_to_clipboard("\n\n".join(text.plain for text in whole))
             self.notify("copied")
 

@@ -18,7 +18,6 @@ from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports import question
 from shaberi_dagster.reports.declared import question as question_report
-from shaberi_dagster.reports.inspection import InspectedTexts
 from shaberi_dagster.reports.question import (
     Span,
     find_question,
@@ -118,7 +117,7 @@ def test_the_passage_that_a_rule_read_is_underlined_on_a_terminal(catalog):
     texts = read_answers(catalog, "tengu", ["q"], ["alpha@@july"])["q", "alpha@@july"]
     run = {"run_id": "alpha@@july", "model": "alpha", "run_tag": "july"}
 
-    shown = answers_text(run, None, InspectedTexts(None, {"alpha@@july": texts}))
+    shown = answers_text(run, None, texts)
 
     underlined = [shown.plain[span.start : span.end] for span in shown.spans if span.style == "underline"]
     assert underlined == [texts.samples[0]["answer"][2:5]]

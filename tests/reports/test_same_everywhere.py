@@ -25,6 +25,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.figures import decimals, p_value, percent, percent_ends, points, signed
 from shaberi_dagster.reports.gate import check_regression
+from shaberi_dagster.reports.question_grid import GridRequest, read_question_grid
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.show.formats import write
 from shaberi_dagster.show.gate import gate_result
@@ -78,6 +79,7 @@ def test_the_same_question_has_the_same_answer_everywhere(lake: RandomLake, tmp_
     _check_ranking_of_sql(lake)
     _check_comparison(lake, tmp_path / "compared.html")
     _check_gate(lake)
+    _check_questions(lake)
 
 
 def _text(markup: str) -> str:
@@ -239,6 +241,22 @@ def _check_comparison(lake: RandomLake, file: Path) -> None:
             assert (cell["A - B"], cell["p"]) == (signed(row["difference"]), p_value(row["p_value"]))
             word = f"equal within {row['margin']:g}" if row["equal"] and row["verdict"] == "tied" else row["verdict"]
             assert cell["A is"].startswith(_VERDICTS.get(word, word))
+
+
+def _check_questions(lake: RandomLake) -> None:
+    run_ids = lake.library.sql("select distinct run_id from scores order by 1")["run_id"].to_list()
+    run_ids = lake.random.sample(run_ids, min(lake.random.randint(1, 3), len(run_ids)))
+    with open_catalog(lake.site.warehouse) as catalog:
+        grid = read_question_grid(catalog, GridRequest(run_ids, sort="position"))["rows"]
+    names = ("question_set", "position")
+    frame = lake.library.questions(run_ids)
+    listed = {tuple(row[name] for name in names): row for row in frame.to_dicts()}
+    for row in grid:
+        one = listed[tuple(row[name] for name in names)]
+        assert [one[run_id] for run_id in run_ids] == row["scores"]
+        assert (one["difference"], one["disagreement"]) == (row["difference"], row["disagreement"])
+        alike = [score is None for score in row["scores"]]
+        assert all(alike) or not any(alike)
 
 
 def _check_gate(lake: RandomLake) -> None:

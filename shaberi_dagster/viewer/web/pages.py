@@ -135,20 +135,22 @@ def leaderboard(source: Source, address: PageAddress) -> Shown:
 
 def questions(source: Source, address: PageAddress) -> Shown:
     """Show the questions on which some models differ."""
-    grid = read_question_grid(source.catalog, _grid_request(address))
-    page, n_pages, shown = _paged(grid.rows, address)
-    flags = [_FLAGS[flag][1] for flag in grid.request.flags]
+    request = _grid_request(address)
+    grid = read_question_grid(source.catalog, request)
+    page, n_pages, shown = _paged(grid["rows"], address)
+    flags = [_FLAGS[flag][1] for flag in request.flags]
     return Shown(
         "questions.html",
-        ", ".join(["Questions of " + " · ".join(side.model for side in grid.sides), *flags]),
+        ", ".join(["Questions of " + " · ".join(side.model for side in grid["sides"]), *flags]),
         {
             "grid": grid,
+            "sort": request.sort,
             "scales": _scales(source),
             "shown": shown,
             "page": page,
             "n_pages": n_pages,
             "judges": _judges(source),
-            "open": partial(question_url, opened_from(address, grid.request.sort)),
+            "open": partial(question_url, opened_from(address, request.sort)),
             "row_name": row_name,
             "flags": _FLAGS,
         },
@@ -171,7 +173,6 @@ def question(source: Source, address: PageAddress) -> Shown:
             "scale": _scales(source).get(report["benchmark"]),
             "walk": _walk(source, address, report),
             "flags": _FLAGS,
-            "shared": _judges_of_all(report["answers"]),
             "spans": partial(_spans, address.one("q")),
             "most": MOST_CHARACTERS,
             "first": _first_answer(report["answers"][0]),
@@ -191,16 +192,7 @@ def _walk(source: Source, address: PageAddress, report: Row) -> Walk:
         kept = {name: address.many(name) for name in ("m", "view", "open")}
         return walk_set(address, report, address.link("/questions", **kept), "all questions")
     back = list_address(address, _default_sort(address))
-    return walk_list(address, read_question_grid(source.catalog, _grid_request(back)).rows, back)
-
-
-def _judges_of_all(answers: Sequence[Sequence[Row]]) -> set[str]:
-    """Return the judges that gave every model a score: those of which the means are."""
-    scored = [
-        {row["judge"] for answer in of_side for row in answer["judgements"] if row["score"] is not None}
-        for of_side in answers
-    ]
-    return set.intersection(*scored)
+    return walk_list(address, read_question_grid(source.catalog, _grid_request(back))["rows"], back)
 
 
 def compare(source: Source, address: PageAddress) -> Shown:
