@@ -13,7 +13,7 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.benchmarks.questions import Question
-from shaberi_dagster.consensus.base import Candidate, Reply, Strategy, Vote, candidates_of, decide_all
+from shaberi_dagster.consensus.base import Candidate, Reply, Strategy, Vote, candidates_of
 from shaberi_dagster.consensus.plurality import Plurality
 from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.journal.records import Call
@@ -154,7 +154,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             (sample["sample_index"], sample["answer_model"] or item.columns["model"], sample["answer"])
             for sample in item.samples
         )
-        (outcome,) = (await decide_all(item.question.question, candidates, [item.strategy], call_model)).values()
+        outcome = await item.strategy.decide(item.question.question, candidates, call_model)
         return row | {
             "status": outcome.status,
             "error_class": outcome.error_class,
