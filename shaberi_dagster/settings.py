@@ -100,7 +100,7 @@ def warehouse_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of what can be fetched or made again: mirrors of lakes, blank databases."""
+    """Return the folder of what can be fetched again: mirrors of lakes."""
     return Path(environment.get("SHABERI_MIRRORS") or _home() / ".cache" / "shaberi").absolute()
 
 
@@ -139,7 +139,7 @@ class Settings:
     Attributes:
         warehouse: The lake, a folder or s3://bucket/path (`SHABERI_WAREHOUSE`, default `warehouse/` where you are).
             Of one on object storage this is the folder that mirrors it.
-        mirrors: Where such folders and caches are (`SHABERI_MIRRORS`, default `~/.cache/shaberi`).
+        mirrors: Where such folders are (`SHABERI_MIRRORS`, default `~/.cache/shaberi`).
         dagster_home: Dagster's instance (`DAGSTER_HOME`, default `.dagster/` beside the warehouse).
         datasets: A folder with question files (`SHABERI_DATASETS`), None for the starter sets.
         results: What is exported of each run, as files (`SHABERI_RESULTS`, default `results/` beside the warehouse).

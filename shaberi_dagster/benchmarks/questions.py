@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, TypeAdapter
@@ -16,10 +16,6 @@ from shaberi_dagster.benchmarks.upstream import Asked, UpstreamRowError, letter_
 from shaberi_dagster.errors import ConfigurationError, QuestionFileError
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.util.identity import sha256_json, sha256_text
-
-if TYPE_CHECKING:
-    pass
-
 
 CACHES = "ensemble cache"
 """Source of sets whose questions came with caches of the ensemble evaluation, in its seeded order."""

@@ -8,7 +8,7 @@ import typer
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.options import AsJson, CommandOptions, OptionsCommand, takes_models
+from shaberi_dagster.cli.options import AsJson, CommandOptions, JsonOptions, OptionsCommand, takes_models
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
 
@@ -72,12 +72,6 @@ class BaselineImport(CommandOptions):
     as_json: AsJson = False
 
 
-class ListBaselines(CommandOptions):
-    """Options of `shaberi baseline list`."""
-
-    as_json: AsJson = False
-
-
 def promote(how: Promotion) -> int:
     """Make what a run got right a baseline, which is never changed."""
     from shaberi_dagster.exchange import installation
@@ -113,7 +107,7 @@ def _show(names: Sequence[str], *, as_json: bool) -> None:
     output.say(baselines.promotion_result(promoted), as_json=as_json)
 
 
-def list_baselines(how: ListBaselines) -> int:
+def list_baselines(how: JsonOptions) -> int:
     """List the baselines with the runs that they were promoted from."""
     from shaberi_dagster.cli import output
     from shaberi_dagster.lake import catalog

@@ -1,19 +1,13 @@
 """`shaberi compact`: fewer and larger files."""
 
 from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.cli.options import JsonOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.lake.catalog import check_there, write_catalog
 from shaberi_dagster.settings import Settings
 
 
-class Compact(CommandOptions):
-    """Options of `shaberi compact`."""
-
-    as_json: AsJson = False
-
-
-def compact(how: Compact) -> int:
+def compact(how: JsonOptions) -> int:
     """Merge the lake's small files and delete those that no version of the last week needs."""
     from shaberi_dagster.exchange import installation
     from shaberi_dagster.lake import compaction

@@ -1,7 +1,7 @@
 """`shaberi compare`: two models or runs over the questions that both were asked, judge by judge."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -10,10 +10,6 @@ from shaberi_dagster.cli.options import CommandOptions, OutputFile, OutputFormat
 from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
-
-if TYPE_CHECKING:
-    pass
-
 
 EPILOG = """Examples:
 

@@ -1,14 +1,10 @@
 """Names that a shell completes: of benchmarks, strategies, passes, queries, judges, models and runs."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.runs.option import Known
 from shaberi_dagster.settings import Settings
-
-if TYPE_CHECKING:
-    pass
 
 
 def completer(kind: Known) -> Callable[[str], list[str]]:

@@ -1,15 +1,11 @@
 """`shaberi decide`: which of some models is better, with as few questions as it takes."""
 
 from datetime import UTC, datetime
-from typing import Annotated
-
-from pydantic import Field
 
 from shaberi_dagster.cli.command import FINE, INCONCLUSIVE
-from shaberi_dagster.cli.options import AsJson, CommandOptions, OutputFormat
+from shaberi_dagster.cli.options import PlannedOptions
 from shaberi_dagster.cli.output import show
 from shaberi_dagster.deciding.request import DecisionRequest
-from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.formats import check_format
@@ -32,15 +28,7 @@ Exit codes: 0 decided, 2 usage or configuration error, 4 not decidable with thes
 command goes on)."""
 
 
-class Decide(CommandOptions):
-    """Options of `shaberi decide` beside the request."""
-
-    dry_run: Annotated[bool, Field(description="Show what it may take; ask nobody"), Option("budget")] = False
-    output_format: OutputFormat = "table"
-    as_json: AsJson = False
-
-
-def decide(request: DecisionRequest, calls: CallOptions, how: Decide) -> int:
+def decide(request: DecisionRequest, calls: CallOptions, how: PlannedOptions) -> int:
     """Decide which of some models is better, with as few questions as it takes."""
     from shaberi_dagster.deciding import decision, expected
     from shaberi_dagster.defs import operations

@@ -50,7 +50,7 @@ def endpoints(how: Endpoints) -> int:
     from shaberi_dagster.exchange import installation
     from shaberi_dagster.lake import store
     from shaberi_dagster.reports import endpoints as reports
-    from shaberi_dagster.runs import known_endpoints
+    from shaberi_dagster.runs import checking, known_endpoints
 
     output_format = "json" if how.as_json else "table"
     if how.action is None:
@@ -66,7 +66,7 @@ def endpoints(how: Endpoints) -> int:
         raise ConfigurationError("name the model to check: shaberi endpoints check ENDPOINT:MODEL")
     settings = Settings.from_environment()
     prices = installation.Installation(settings).prices
-    checked = known_endpoints.checked_endpoint(how.model, how.base_url, how.parameters or (), os.environ, prices)
+    checked = checking.check_model(how.model, how.base_url, how.parameters or (), os.environ, prices)
     if checked.status == "ok":
         known_endpoints.remember_check(settings.warehouse, checked, datetime.now(UTC))
     output.show(reports.check_result(checked), output_format)

@@ -76,14 +76,7 @@ def export(selection: RunSelection, how: ExportOptions) -> int:
     with user_umask() if how.output else nullcontext():
         if how.output_format == REQUESTS:
             return export_requests(selection, how)
-        return run_export(
-            Settings.from_environment(),
-            how.output,
-            how.output_format,
-            selection,
-            compact=how.compact,
-            as_json=how.as_json,
-        )
+        return run_export(Settings.from_environment(), selection, how)
 
 
 def export_requests(selection: RunSelection, how: ExportOptions) -> int:
@@ -115,24 +108,13 @@ def export_requests(selection: RunSelection, how: ExportOptions) -> int:
     return FINE
 
 
-def run_export(
-    settings: Settings,
-    output: Path | None,
-    output_format: str,
-    selection: RunSelection,
-    *,
-    compact: bool = False,
-    as_json: bool = False,
-) -> int:
+def run_export(settings: Settings, selection: RunSelection, how: ExportOptions) -> int:
     """Export and say on stdout what was written, with the progress on stderr.
 
     Args:
         settings: Where the lake is, and the results.
-        output: The folder; None is that of the results.
-        output_format: One of `FORMATS`.
         selection: What to export.
-        compact: Without the long texts in the normalized files of the results.
-        as_json: One JSON document instead of sentences.
+        how: Where to, and in which format.
 
     Returns:
         The exit code: `FAILED_PARTS` when a run could not be exported.
@@ -145,27 +127,27 @@ def run_export(
     from shaberi_dagster.lake import store
     from shaberi_dagster.show import formats
 
-    formats.check_format(output_format, FORMATS)
+    formats.check_format(how.output_format, FORMATS)
     lake, reporter = store.Lake(settings.warehouse), reporter_for(sys.stderr)
-    if output_format == RESULTS:
-        folder = output or settings.results
+    if how.output_format == RESULTS:
+        folder = how.output or settings.results
         check_writable(folder, _ELSEWHERE)
-        if output:
-            results_tree.check_place(output)
-            output.mkdir(parents=True, exist_ok=True)
+        if how.output:
+            results_tree.check_place(folder)
+            folder.mkdir(parents=True, exist_ok=True)
         with reporter.watching():
-            done = results_tree.export_runs(lake, folder, compact=compact, changed=reporter.changed, **vars(selection))
-        say(outcomes.results_result(done), as_json=as_json)
+            done = results_tree.export_runs(
+                lake, folder, compact=how.compact, changed=reporter.changed, **vars(selection)
+            )
+        say(outcomes.results_result(done), as_json=how.as_json)
         return FAILED_PARTS if done.failed else FINE
-    if output is None:
-        raise ConfigurationError(f"--format {output_format} needs --output, the folder to write")
-    if compact:
-        raise ConfigurationError(f"--compact goes with --format {RESULTS}")
-    check_writable(output, _ELSEWHERE)
-    if output_format == CACHES:
-        say(outcomes.written_result(cache_files.export_caches(lake, output, selection)), as_json=as_json)
+    if how.output is None:
+        raise ConfigurationError(f"--format {how.output_format} needs --output, the folder to write")
+    check_writable(how.output, _ELSEWHERE)
+    if how.output_format == CACHES:
+        say(outcomes.written_result(cache_files.export_caches(lake, how.output, selection)), as_json=how.as_json)
         return FINE
     with reporter.watching():
-        tree = shaberi_v1.export(lake, output, selection, changed=reporter.changed)
-    say(outcomes.tree_result(tree), as_json=as_json)
+        tree = shaberi_v1.export(lake, how.output, selection, changed=reporter.changed)
+    say(outcomes.tree_result(tree), as_json=how.as_json)
     return FINE

@@ -1,7 +1,7 @@
 """`shaberi generate-cache`: make the samples of an ensemble beforehand, so that `quick-eval` need not ask for them."""
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
-from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.cli.options import JsonOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.presets import CacheRequest
 from shaberi_dagster.runs.spec import CallOptions
@@ -20,13 +20,7 @@ quick-eval with the same settings finds all of them.
 Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed samples, 130 interrupted."""
 
 
-class GenerateCache(CommandOptions):
-    """Options of `shaberi generate-cache` beside the request."""
-
-    as_json: AsJson = False
-
-
-def generate_cache(request: CacheRequest, calls: CallOptions, how: GenerateCache) -> int:
+def generate_cache(request: CacheRequest, calls: CallOptions, how: JsonOptions) -> int:
     """Make the samples of an ensemble that are not stored yet, and nothing else."""
     from shaberi_dagster.cli import evaluation
     from shaberi_dagster.defs import running

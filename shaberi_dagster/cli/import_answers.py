@@ -10,6 +10,7 @@ from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.options import AsJson, CommandOptions
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.spec import Questions
 from shaberi_dagster.settings import Settings
 
 EPILOG = """Examples:
@@ -42,11 +43,7 @@ class ImportAnswers(CommandOptions):
         Field(description="What they answer; default: the four of Shaberi"),
         Option("what", ("--benchmark",), known="benchmarks"),
     ] = None
-    questions: Annotated[
-        str | None,
-        Field(description="Where its questions are: starter, hub or a folder"),
-        Option("what", metavar="SOURCE"),
-    ] = None
+    questions: Questions = None
     as_json: AsJson = False
 
 

@@ -1,15 +1,11 @@
 """`shaberi link`: a measured link between imported scores of a judge and its new ones."""
 
 from datetime import UTC, datetime
-from typing import Annotated
-
-from pydantic import Field
 
 from shaberi_dagster.cli.command import FINE, INCONCLUSIVE
-from shaberi_dagster.cli.options import AsJson, CommandOptions, OutputFormat
+from shaberi_dagster.cli.options import PlannedOptions
 from shaberi_dagster.cli.output import show
 from shaberi_dagster.deciding.link_request import LinkRequest
-from shaberi_dagster.runs.option import Option
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.formats import check_format
@@ -29,15 +25,7 @@ more questions pays only for the rest.
 Exit codes: 0 linked, 2 usage or configuration error, 4 not linked, 130 interrupted (the same command goes on)."""
 
 
-class LinkOptions(CommandOptions):
-    """Options of `shaberi link` beside the request."""
-
-    dry_run: Annotated[bool, Field(description="Show calls, dollars and chances; ask nobody"), Option("budget")] = False
-    output_format: OutputFormat = "table"
-    as_json: AsJson = False
-
-
-def link(request: LinkRequest, calls: CallOptions, how: LinkOptions) -> int:
+def link(request: LinkRequest, calls: CallOptions, how: PlannedOptions) -> int:
     """Have stored answers judged anew by the same judge, and measure whether its old and new scores compare."""
     from shaberi_dagster.deciding import link as linking
     from shaberi_dagster.deciding import link_plan

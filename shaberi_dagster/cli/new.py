@@ -1,7 +1,7 @@
 """`shaberi new`: a working example of a benchmark, pass, judge or strategy, to be changed."""
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,10 +10,6 @@ from shaberi_dagster.cli.output import say
 from shaberi_dagster.plugins.new import ExampleKind, write_example
 from shaberi_dagster.reports.report import Result, Sentences
 from shaberi_dagster.settings import plugin_folders
-
-if TYPE_CHECKING:
-    pass
-
 
 EPILOG = """Examples:
 

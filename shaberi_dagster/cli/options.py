@@ -70,6 +70,20 @@ class CommandOptions(BaseModel):
     debug: Annotated[bool, Field(description="Show the traceback of an error"), Option("advanced")] = False
 
 
+class JsonOptions(CommandOptions):
+    """Options of a command that only has to be told how its result is shown."""
+
+    as_json: AsJson = False
+
+
+class PlannedOptions(CommandOptions):
+    """Options of a command that can show what it would take."""
+
+    dry_run: Annotated[bool, Field(description="Show what it may take; ask nobody"), Option("budget")] = False
+    output_format: OutputFormat = "table"
+    as_json: AsJson = False
+
+
 def application(
     function: Callable[..., int],
     epilog: str = "",

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -12,10 +12,6 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.requests import FileRequest
-
-if TYPE_CHECKING:
-    pass
-
 
 EPILOG = """Examples:
 

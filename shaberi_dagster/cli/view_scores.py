@@ -5,18 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from pydantic import Field
 
 from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, OutputFormat, takes_models
+from shaberi_dagster.cli.options import CommandOptions, OutputFormat, application
 from shaberi_dagster.reports.requests import BY, DEFAULT_VIEW, ScoreSelection, ScoreView, check_choice, moment
 from shaberi_dagster.runs.option import Option
 from shaberi_dagster.settings import Settings
 
 LINES_ON_A_TERMINAL = 30
-
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
 
 _EPILOG = """Examples:
 
@@ -77,4 +74,4 @@ def show_scores(warehouse: Path, selection: ScoreSelection, output_format: str, 
     output.show(scores.ScoreDocument(report, view), output_format)
 
 
-app.command(cls=OptionsCommand, epilog=_EPILOG)(takes_models(view_scores))
+app = application(view_scores, _EPILOG)

@@ -134,8 +134,12 @@ class Strategy(ABC):
             candidates: The answers.
             ask: Makes the calls.
 
+        Returns:
+            The consensus; what goes wrong in a strategy is a failure of it alone.
+
         Raises:
             ValueError: Two candidates have the same sample index.
+            ShaberiError: Something that has to stop all work, such as an endpoint that refuses us.
         """
         usable = sorted(
             (candidate for candidate in candidates if candidate.text.strip()),
@@ -153,6 +157,11 @@ class Strategy(ABC):
         except StageFailedError as failed:
             reply = failed.reply
             return Consensus("error", None, reply.error_class, f"{failed.stage}: {reply.error_message}")
+        except ShaberiError:
+            raise
+        except Exception as error:  # noqa: BLE001  (of a plugin, or a fault of ours: it stays in this strategy)
+            message = " ".join(f"{type(error).__name__}: {error}".split())[:_MAX_MESSAGE]
+            return Consensus("error", error_class="internal", error_message=message)
 
     def n_calls(self, n: int) -> CallRange:
         """Count the calls that `n` usable candidates take; none when they are too few."""
@@ -165,39 +174,6 @@ class Strategy(ABC):
     @abstractmethod
     async def _decide(self, question: str, candidates: Sequence[Candidate], ask: Ask) -> Consensus:
         """The same as `decide`, of enough usable candidates in the order of their sample indices."""
-
-
-async def decide_all(
-    question: str, candidates: Sequence[Candidate], strategies: Iterable[Strategy], ask: Ask
-) -> dict[str, Consensus]:
-    """Let several strategies decide at the same time; what goes wrong in one stays in that one.
-
-    Args:
-        question: What was asked.
-        candidates: The answers, shared by all strategies.
-        strategies: Who decides; each name once.
-        ask: Makes the calls.
-
-    Returns:
-        The consensus of each strategy by its name.
-
-    Raises:
-        ShaberiError: Something that has to stop all work, such as an endpoint that refuses us.
-    """
-    by_name = {strategy.name: strategy for strategy in strategies}
-    outcomes = await asyncio.gather(
-        *(strategy.decide(question, candidates, ask) for strategy in by_name.values()), return_exceptions=True
-    )
-    decided = {}
-    for name, outcome in zip(by_name, outcomes, strict=True):
-        if isinstance(outcome, Consensus):
-            decided[name] = outcome
-        elif isinstance(outcome, Exception) and not isinstance(outcome, ShaberiError):
-            message = " ".join(f"{type(outcome).__name__}: {outcome}".split())[:_MAX_MESSAGE]
-            decided[name] = Consensus("error", error_class="internal", error_message=message)
-        else:
-            raise outcome
-    return decided
 
 
 def candidates_of(samples: Iterable[tuple[int, str, str | None]]) -> list[Candidate]:

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from shaberi_dagster.runs.option import Option
-from shaberi_dagster.runs.spec import JudgeBaseUrl, JudgeKeyVariable, Limit, Questions, RunRequest
+from shaberi_dagster.runs.spec import BaseUrl, JudgeBaseUrl, JudgeKeyVariable, KeyVariable, Limit, Questions, RunRequest
 from shaberi_dagster.util.models import Frozen
 
 
@@ -53,15 +53,9 @@ class DecisionRequest(Frozen):
     error: Annotated[
         float, Field(gt=0, lt=0.5, description="Share of decisions that may be wrong in any pair"), Option("how")
     ] = 0.01
-    base_url: Annotated[
-        str | None,
-        Field(description="OpenAI-compatible endpoint of the models, up to /v1"),
-        Option("how", metavar="URL"),
-    ] = None
+    base_url: BaseUrl = None
     judge_base_url: JudgeBaseUrl = None
-    api_key_variable: Annotated[
-        str | None, Field(description="Environment variable with the key of the endpoint"), Option("advanced")
-    ] = None
+    api_key_variable: KeyVariable = None
     judge_api_key_variable: JudgeKeyVariable = None
     seed: Annotated[
         int | None,

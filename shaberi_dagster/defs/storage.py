@@ -4,7 +4,7 @@ Dagster opens a file anew for each event, and who closes a file last writes all 
 a small run.
 
 Dagster also makes a file in its place, table by table. Here it is a copy of a blank one that appears whole, so that a
-process that is killed meanwhile leaves nothing half made. Blank ones are kept among the user's caches.
+process that is killed meanwhile leaves nothing half made.
 """
 
 import os
@@ -27,10 +27,8 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import INDEX_SHARD_
 from dagster._core.storage.schedules import SqliteScheduleStorage
 from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS, create_db_conn_string
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
-from dagster.version import __version__ as dagster_version
 from sqlalchemy.pool import QueuePool
 
-from shaberi_dagster.lake.files import kept
 from shaberi_dagster.util.permissions import let_group_write
 
 _EVENTS = "history/runs/index.db"
@@ -226,17 +224,13 @@ def _made_aside(folder: Path, name: str) -> Iterator[Path]:
     """A blank database in a folder of its own, to be moved into its place from there."""
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=folder) as scratch:
         made = Path(scratch, "whole")
-        made.write_bytes(_blank(name))
+        made.write_bytes(_blank_databases()[name])
         yield made
-
-
-def _blank(name: str) -> bytes:
-    """One of Dagster's databases as it is before the first run."""
-    return kept(f"blank-{Path(name).name}", dagster_version, lambda: _blank_databases()[name])
 
 
 @cache
 def _blank_databases() -> dict[str, bytes]:
+    """Dagster's databases by name, as they are before the first run."""
     with tempfile.TemporaryDirectory() as scratch:
         DagsterSqliteStorage(scratch).dispose()
         return {name: _content(Path(scratch, name)) for name in _DATABASES}

@@ -63,7 +63,7 @@ class FileJournals(Journals):
 
     def _identity(self, run_id: str, stage: str) -> str | None:
         with contextlib.suppress(FileNotFoundError):
-            return _identity(self.path(run_id, stage))
+            return str(_header(self.path(run_id, stage)).get("journal_id", ""))
         return None
 
     def _lines_after(self, run_id: str, stage: str, identity: str, end: int) -> Iterator[tuple[int, bytes]]:  # noqa: ARG002
@@ -390,11 +390,6 @@ def _busy_message(path: Path) -> str:
             elif "opened_by" in record:
                 owner = f"process {record['opened_by']} on {record['host']} since {record['at'][:19]}Z"
     return f"{run} is being worked on by {owner} (journal {path}): wait for it or stop it"
-
-
-def _identity(path: Path) -> str:
-    """The identity of the journal in a file, which may have taken the place of another; "" before its header stands."""
-    return str(_header(path).get("journal_id", ""))
 
 
 def _header(path: Path) -> Record:

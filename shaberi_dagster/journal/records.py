@@ -1,5 +1,6 @@
 """Finished calls, what they used, and changes of limits: the rows that journals keep."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -110,6 +111,12 @@ class Call:
         names = cls.__dataclass_fields__.keys() - {"usage", "created_at"}
         known: dict[str, Any] = {**dict.fromkeys(_LATER), **record}
         return cls(usage=usage, created_at=at, **{name: known[name] for name in names})
+
+
+def usage_columns(prefix: str, calls: Sequence[Call]) -> dict[str, int | None]:
+    """Add up the tokens of calls, as columns `PREFIX_prompt_tokens` and so on; unknown if one of them is unknown."""
+    values = {name: [getattr(call.usage, name) for call in calls] for name in Usage.__dataclass_fields__}
+    return {f"{prefix}_{name}": None if None in known else sum(known) for name, known in values.items()}
 
 
 Cause = Literal["start", "success", "rate_limit"]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from shaberi_dagster.benchmarks.questions import Question
-from shaberi_dagster.journal.records import Call
 from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.types import CallRange
 
@@ -65,23 +64,13 @@ class Judge(ABC):
     def request_for(self, question: Question, text: str) -> ChatRequest | None:
         """The first call about an answer with this text; None when nobody is asked."""
 
-    @abstractmethod
     def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
-        """The case of an answer that has a text."""
+        """The case of an answer that has a text: a model is asked about every one."""
+        return Case(question, answer, self.request_for(question, answer["answer"]), self.of_unmade)
 
     @abstractmethod
     async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
         """The columns of the judgement: status, score and how it came about."""
-
-
-def usage_of(*calls: Call) -> dict[str, int | None]:
-    """The tokens of all calls of a judgement; unknown if those of one of them are unknown."""
-
-    def summed(name: str) -> int | None:
-        values = [getattr(call.usage, name) for call in calls]
-        return None if None in values else sum(values)
-
-    return {f"judge_{name}": summed(name) for name in vars(calls[0].usage)}
 
 
 def not_judged(answer: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,12 @@
 """An LLM as a judge: it writes a judgement, and a parser finds its score; else a second call reads the score out."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
-from shaberi_dagster.journal.records import Call
-from shaberi_dagster.judges.base import Case, Judge, usage_of
+from shaberi_dagster.journal.records import Call, usage_columns
+from shaberi_dagster.judges.base import Case, Judge
 from shaberi_dagster.judges.parse import ParsedScore, is_out_of_scale, parse_score
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.endings import without_end_tokens
@@ -52,17 +51,13 @@ class LLMJudge(Judge):
         """The question, the text and the criteria as the judge is told them."""
         return self._chat(judge_messages(self._prompts, self._benchmark, question, text))
 
-    def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
-        """Every text is judged."""
-        return Case(question, answer, self.request_for(question, answer["answer"]), self.of_unmade)
-
     async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
         """The score, as the judge or the fallback says it."""
         assert case.request is not None  # noqa: S101  (every text is judged)
         first, reused = await make_call(case.request, "judge")
         if first.status == "error":
             return self.judged(case, first, None)
-        if self._parsed(case, first) is not None or not answer_of(first).strip():
+        if self.parsed(case, first) is not None or not answer_of(first).strip():
             return self.judged(case, first, None)
         request = self._chat(fallback_messages(self._prompts, self._benchmark, answer_of(first)))
         second, _ = await make_call(request, "fallback", lookup=reused)
@@ -77,10 +72,10 @@ class LLMJudge(Judge):
             "fallback_request_hash": second.request_hash if second else None,
             "finish_reason": first.finish_reason,
             "latency_seconds": first.latency_seconds + (second.latency_seconds if second else 0.0),
-            **usage_of(first, *([second] if second else [])),
+            **usage_columns("judge", [first, second] if second else [first]),
         }
         last = second or first
-        if (parsed := self._parsed(case, last)) is not None:
+        if (parsed := self.parsed(case, last)) is not None:
             low, high = self._benchmark.scale_minimum, self._benchmark.scale_maximum
             if is_out_of_scale(parsed, low, high):
                 message = f"the judge gave {parsed}, and the scale is {low} to {high}"
@@ -102,11 +97,8 @@ class LLMJudge(Judge):
             }
         return row | {"status": "error", "error_class": "no_score", "error_message": "no score in the judge's output"}
 
-    def has_score(self, case: Case, call: Call) -> bool:
-        """Return whether the parser finds a score in the output of a call."""
-        return self._parsed(case, call) is not None
-
-    def _parsed(self, case: Case, call: Call) -> ParsedScore | None:
+    def parsed(self, case: Case, call: Call) -> ParsedScore | None:
+        """Return the score that the parser finds in the output of a call; None where it finds none."""
         return parsed_score(call.content, call.finish_reason, self._benchmark, self._spec, case.answer["answer"])
 
     def _chat(self, messages: tuple[Message, ...]) -> ChatRequest:

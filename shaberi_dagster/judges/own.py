@@ -1,14 +1,14 @@
 """Judges of plugins: each asks a model in its own words, as often as it needs, and says the score."""
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from numbers import Real
 from typing import Any, ClassVar
 
 from shaberi_dagster.benchmarks.questions import Question
 from shaberi_dagster.benchmarks.registry import Benchmark
-from shaberi_dagster.journal.records import Call
-from shaberi_dagster.judges.base import Case, Judge, usage_of
+from shaberi_dagster.journal.records import Call, usage_columns
+from shaberi_dagster.judges.base import Case, Judge
 from shaberi_dagster.judges.sets import ADOPTED
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.parameters import with_system_prompt
@@ -72,10 +72,6 @@ class ModelJudge(Judge):
         with running(self):
             return self._chat(self.messages(question, text))
 
-    def case(self, question: Question, answer: Mapping[str, Any]) -> Case:
-        """Every text is judged."""
-        return Case(question, answer, self.request_for(question, answer["answer"]), self.of_unmade)
-
     async def judge(self, case: Case, make_call: CallMaker) -> dict[str, Any]:
         """The score that the plugin finds, and all calls that it took."""
         assert case.request is not None  # noqa: S101  (every text is judged)
@@ -125,7 +121,7 @@ class ModelJudge(Judge):
             "judge_output": "\n\n".join(call.content for call in calls if call.content is not None) or None,
             "finish_reason": calls[0].finish_reason,
             "latency_seconds": sum(call.latency_seconds for call in calls),
-            **usage_of(*calls),
+            **usage_columns("judge", calls),
         }
 
 

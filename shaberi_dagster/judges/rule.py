@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -26,10 +26,6 @@ from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
 from shaberi_dagster.util.identity import sha256_json
-
-if TYPE_CHECKING:
-    pass
-
 
 _MAX_TOKENS = 1024
 _JSON = json.JSONDecoder(strict=False, object_pairs_hook=list)  # finds the end of an object; orjson does not

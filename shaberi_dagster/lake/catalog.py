@@ -24,7 +24,6 @@ import duckdb
 from shaberi_dagster.errors import ConfigurationError, SqlError
 from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.damage import CATALOG_NAME, DamagedLakeError, damage_behind, log_damage
-from shaberi_dagster.lake.files import kept
 from shaberi_dagster.lake.formats import check_format
 from shaberi_dagster.lake.log import LOG, Log
 from shaberi_dagster.lake.mirror import Mirror
@@ -249,10 +248,6 @@ def _blank_catalog(definitions: str) -> bytes:
     Args:
         definitions: What it is made from, as it is now.
     """
-    return kept("blank-catalog", f"{duckdb.__version__} {definitions}", lambda: _make_blank_catalog(definitions))
-
-
-def _make_blank_catalog(definitions: str) -> bytes:
     from shaberi_dagster.lake import store
 
     with tempfile.TemporaryDirectory() as scratch:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.llm.endpoints import ENDPOINTS, key_state
-from shaberi_dagster.llm.prices import PriceList
 
 _CHECKS = "_checked_endpoints.json"
 
@@ -117,33 +116,6 @@ class CheckedEndpoint(NamedTuple):
     refused: Sequence[str]
     not_sent: Sequence[str]
     loaded: Sequence[str] | None
-
-
-def checked_endpoint(
-    model: str, base_url: str | None, parameters: Sequence[str], environment: Mapping[str, str], prices: PriceList
-) -> CheckedEndpoint:
-    """Ask a model one tiny question, see `llm.checking.check_model`, and price it.
-
-    Raises:
-        ConfigurationError: It cannot be asked.
-    """
-    from shaberi_dagster.llm import checking
-
-    found = checking.check_model(model, base_url, parameters, environment)
-    call, cost = found.call, prices.cost(found.call.to_record())
-    return CheckedEndpoint(
-        call.model,
-        call.base_url,
-        call.status,
-        call.error_message,
-        call.latency_seconds,
-        vars(call.usage),
-        cost.usd if cost else None,
-        found.taken,
-        found.refused,
-        found.not_sent,
-        found.loaded,
-    )
 
 
 def remember_check(warehouse: Path, checked: CheckedEndpoint, now: datetime) -> None:

@@ -37,6 +37,7 @@ from shaberi_dagster.runs.prompts_used import UsedPrompt
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.stages.paid import PaidCalls, Sharing
 from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.util.portions import portions
 from shaberi_dagster.util.progress import StageProgress
 
 UNMADE = "unmade"
@@ -46,7 +47,7 @@ RUN_COLUMNS = ("run_id", "model", "run_tag")
 # Many more workers than any endpoint's limit: neither those that back off nor the queue of a slow endpoint may keep a
 # fast one waiting.
 _FEWEST_WORKERS, _WORKERS_PER_SLOT = 256, 4
-_BLOCK_ITEMS, _BLOCK_CHARACTERS = 512, 2 << 20  # items whose paid calls are looked up together
+_BLOCK_BYTES, _LEAST_BYTES = 2 << 20, 4 << 10  # of items whose paid calls are looked up together: at most 512
 
 
 @dataclass(frozen=True)
@@ -553,7 +554,7 @@ class JournaledCalls(Generic[ItemT]):
         self, items: Iterator[ItemT], session: CallSession
     ) -> AsyncIterator[tuple[ItemT, list[Outcome]]]:
         """The items, each with room for its calls; of a block paid calls are looked up and endpoints checked first."""
-        for block in _blocks(items):
+        for block in portions(items, _size, _BLOCK_BYTES):
             requests = [item.request for item in block if item.request]
             session.prefetch(requests)
             for request in requests:
@@ -626,18 +627,10 @@ async def _nobody(request: ChatRequest, purpose: str, *, lookup: bool = False) -
 _OF_STORED = ("status", "error_class", "superseded", "request_hash", "fallback_request_hash", "created_at")
 
 
-def _blocks(items: Iterator[ItemT]) -> Iterator[list[ItemT]]:
-    """Items together, as many as their texts allow."""
-    block: list[ItemT] = []
-    characters = 0
-    for item in items:
-        block.append(item)
-        characters += sum(len(message.content) for message in item.request.messages) if item.request else 0
-        if len(block) >= _BLOCK_ITEMS or characters >= _BLOCK_CHARACTERS:
-            yield block
-            block, characters = [], 0
-    if block:
-        yield block
+def _size(item: Item) -> int:
+    """Return about how much memory the texts of an item take."""
+    messages = item.request.messages if item.request else ()
+    return sum((len(message.content) for message in messages), _LEAST_BYTES)
 
 
 def _count(line: StageProgress, row: Mapping[str, Any], outcomes: Sequence[Outcome], prices: PriceList) -> None:

@@ -13,10 +13,10 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.benchmarks.questions import Question
-from shaberi_dagster.consensus.base import Candidate, Reply, Strategy, Vote, candidates_of, decide_all
+from shaberi_dagster.consensus.base import Candidate, Reply, Strategy, Vote, candidates_of
 from shaberi_dagster.consensus.plurality import Plurality
 from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
-from shaberi_dagster.journal.records import Call
+from shaberi_dagster.journal.records import Call, usage_columns
 from shaberi_dagster.judges.rule import graded_question
 from shaberi_dagster.judges.rules.base import Grader
 from shaberi_dagster.judges.rules.plurality import plurality
@@ -154,7 +154,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             (sample["sample_index"], sample["answer_model"] or item.columns["model"], sample["answer"])
             for sample in item.samples
         )
-        (outcome,) = (await decide_all(item.question.question, candidates, [item.strategy], call_model)).values()
+        outcome = await item.strategy.decide(item.question.question, candidates, call_model)
         return row | {
             "status": outcome.status,
             "error_class": outcome.error_class,
@@ -164,7 +164,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             "calls": len(calls),
             "latency_seconds": time.monotonic() - started if fresh else None,
             **_answer(outcome.text),
-            **_tokens(calls),
+            **usage_columns("consensus", calls),
         }
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
@@ -376,17 +376,11 @@ def _single(samples: Sequence[Sample]) -> dict[str, Any]:
         return {"status": "error", "error_class": "no_answer", "error_message": "there is no sample", "calls": 0}
     (row,) = samples
     names = ("status", "error_class", "error_message", "answer", "answer_hash", "answer_state")
-    return {name: row[name] for name in names} | {"winner": 0, "details": "{}", "calls": 0, **_tokens([])}
+    no_call = {"winner": 0, "details": "{}", "calls": 0} | usage_columns("consensus", [])
+    return {name: row[name] for name in names} | no_call
 
 
 def _answer(text: str | None) -> dict[str, Any]:
     if text is None:
         return {}
     return {"answer": text, "answer_hash": sha256_text(text), "answer_state": answer_state(text)}
-
-
-def _tokens(calls: Sequence[Call]) -> dict[str, int | None]:
-    """Tokens of the calls together; unknown if one of them is unknown."""
-    names = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
-    values = {name: [getattr(call.usage, name) for call in calls] for name in names}
-    return {f"consensus_{name}": None if None in known else sum(known) for name, known in values.items()}

@@ -354,7 +354,7 @@ class Judgements(RowStage[JudgementItem]):
             return None  # of several calls a command reads what is missing again
         question = self.plan.benchmarks[row["benchmark"]].questions[row["question_id"]]
         case = Case(question, answer, None, _NO_CALL)
-        if not judge.has_score(case, first):
+        if judge.parsed(case, first) is None:
             if second is None and row["fallback_request_hash"] is not None:
                 return None  # that call failed, which says more than that there is no score
         else:

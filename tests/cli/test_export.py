@@ -5,7 +5,7 @@ import json
 import pytest
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
-from shaberi_dagster.cli.export import run_export
+from shaberi_dagster.cli.export import ExportOptions, export, run_export
 from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.outcomes import results_result, tree_result
 from shaberi_dagster.exchange.results.results_tree import ResultsExport, RunExport
@@ -63,7 +63,7 @@ def test_without_options_all_runs_go_to_the_folder_of_the_results(workspace, moc
     for tag in ("one", "two"):
         stored_run(workspace, ask(mock, tag=tag))
 
-    code = run_export(settings, None, "results", RunSelection())
+    code = run_export(settings, RunSelection(), ExportOptions())
 
     assert code == FINE
     assert assert_valid_tree(settings.results)["manifest"] == 2
@@ -74,7 +74,8 @@ def test_the_document_names_each_run_and_its_folder(workspace, mock, settings, t
     stored_run(workspace, ask(mock, tag="one"))
     stored_run(workspace, ask(mock, tag="two"))
 
-    run_export(settings, tmp_path / "there", "results", RunSelection(tags=["two"]), compact=True, as_json=True)
+    how = ExportOptions(output=tmp_path / "there", compact=True, as_json=True)
+    run_export(settings, RunSelection(tags=["two"]), how)
 
     document = json.loads(capsys.readouterr().out)
     assert document["format"] == "results"
@@ -86,7 +87,7 @@ def test_a_run_that_cannot_be_written_is_a_failed_part(workspace, mock, settings
     (settings.results / "mock-model").mkdir(parents=True)
     (settings.results / "mock-model" / "one").write_text("in the way")
 
-    assert run_export(settings, None, "results", RunSelection()) == FAILED_PARTS
+    assert run_export(settings, RunSelection(), ExportOptions()) == FAILED_PARTS
 
 
 @pytest.mark.parametrize(
@@ -99,12 +100,12 @@ def test_a_run_that_cannot_be_written_is_a_failed_part(workspace, mock, settings
 )
 def test_what_does_not_go_together_is_refused(settings, arguments, complaint) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
-        run_export(settings, None, **({"selection": RunSelection()} | arguments))
+        run_export(settings, RunSelection(), ExportOptions(**arguments))
 
 
-def test_the_old_trees_have_no_compact_form(settings, tmp_path) -> None:
-    with pytest.raises(ConfigurationError, match="--compact goes with --format results"):
-        run_export(settings, tmp_path, "shaberi-v1", RunSelection(), compact=True)
+def test_the_old_trees_have_no_compact_form(tmp_path) -> None:
+    with pytest.raises(ConfigurationError, match="--compact is of --format results"):
+        export(RunSelection(), ExportOptions(output=tmp_path, output_format="shaberi-v1", compact=True))
 
 
 @pytest.mark.parametrize("output_format", ["results", "shaberi-v1"])
@@ -121,10 +122,10 @@ def test_a_bad_place_is_refused_before_anything_is_written(output_format, worksp
         (foreign, f"{foreign} is neither empty nor" if output_format == "results" else "nothing to export"),
     ):
         with pytest.raises(ConfigurationError, match=reason):
-            run_export(settings, place, output_format, RunSelection())
+            run_export(settings, RunSelection(), ExportOptions(output=place, output_format=output_format))
     with (
         read_only(locked),
         pytest.raises(ConfigurationError, match=f"{locked} cannot be written"),
     ):
-        run_export(settings, locked, output_format, RunSelection())
+        run_export(settings, RunSelection(), ExportOptions(output=locked, output_format=output_format))
     assert sorted(path.name for path in foreign.iterdir()) == ["thesis.tex"]

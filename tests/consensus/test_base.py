@@ -10,7 +10,6 @@ from shaberi_dagster.consensus.base import (
     anonymous_names,
     ask_all,
     candidates_of,
-    decide_all,
     together,
 )
 from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES, STRATEGIES
@@ -103,38 +102,17 @@ def test_calls_of_a_stage_are_made_at_the_same_time():
     assert (elo.at_once, council.at_once) == (20, 20)
 
 
-def test_strategies_decide_at_the_same_time_and_get_their_calls_apart():
-    model = ScriptedModel(well_behaved)
-    strategies = [strategy(name) for name in STRATEGIES]
-    decided = run(decide_all(QUESTION, candidates(5), strategies, model.ask))
-    assert {name: one.status for name, one in decided.items()} == dict.fromkeys(STRATEGIES, "ok")
-    assert len(model.prompts) == 1 + 2 + 21 + 56 + 0 + 11 + 56
-    assert model.at_once > 20
-
-
-def test_the_same_consensus_comes_from_deciding_together_and_alone():
-    model = ScriptedModel(well_behaved)
-    together_ = run(decide_all(QUESTION, candidates(4), [strategy(name) for name in STRATEGIES], model.ask))
-    assert together_ == {name: decide(name, well_behaved, 4)[0] for name in STRATEGIES}
-
-
 @pytest.mark.parametrize("broken", DEFAULT_STRATEGIES)
-def test_an_error_in_one_strategy_harms_no_other(broken):
+def test_an_unforeseen_error_is_a_failure_of_the_strategy(broken):
     def vote(_):
         raise KeyError("no\ngrader")
 
-    def script(purpose, prompt):
-        if purpose.startswith(f"{broken}:"):
-            raise RuntimeError("out of\ncheese")
-        return well_behaved(purpose, prompt)
+    def script(_purpose, _prompt):
+        raise RuntimeError("out of\ncheese")
 
-    model = ScriptedModel(script)
-    strategies = [strategy(name, vote) if name == broken else strategy(name) for name in DEFAULT_STRATEGIES]
-    decided = run(decide_all(QUESTION, candidates(3), strategies, model.ask))
-    failed = decided.pop(broken)
+    failed = run(strategy(broken, vote).decide(QUESTION, candidates(3), ScriptedModel(script).ask))
     assert (failed.status, failed.error_class, failed.text) == ("error", "internal", None)
     assert failed.error_message in {"RuntimeError: out of cheese", r"KeyError: 'no\ngrader'"}
-    assert {one.status for one in decided.values()} == {"ok"}
 
 
 def test_what_has_to_stop_all_work_is_not_contained():
@@ -145,7 +123,7 @@ def test_what_has_to_stop_all_work_is_not_contained():
 
     model = ScriptedModel(script)
     with pytest.raises(EndpointError, match="refuses us"):
-        run(decide_all(QUESTION, candidates(3), [strategy("standard"), strategy("elo")], model.ask))
+        run(strategy("elo").decide(QUESTION, candidates(3), model.ask))
 
 
 def test_cancelling_reaches_every_call():
@@ -154,7 +132,7 @@ def test_cancelling_reaches_every_call():
 
     async def ask(purpose, _):
         started.append(purpose)
-        if len(started) == 7:
+        if len(started) == 6:
             all_started.set()
         try:
             await asyncio.Event().wait()
@@ -163,7 +141,7 @@ def test_cancelling_reaches_every_call():
             raise
 
     async def scenario():
-        work = asyncio.create_task(decide_all(QUESTION, candidates(3), [strategy("elo"), strategy("standard")], ask))
+        work = asyncio.create_task(strategy("elo").decide(QUESTION, candidates(3), ask))
         await all_started.wait()
         work.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.consensus.base import Reply, decide_all
+from shaberi_dagster.consensus.base import Reply
 from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
 from shaberi_dagster.journal.files import FileJournal
 from shaberi_dagster.llm.engine import Engine
@@ -34,8 +34,8 @@ def decide(path, base_url):
                     call, _ = await session.call(request, {"purpose": purpose})
                     return Reply(call.content, call.error_class, call.error_message)
 
-                strategies = [strategy(name) for name in DEFAULT_STRATEGIES]
-                decided = await decide_all(QUESTION, candidates(4), strategies, ask)
+                decisions = [strategy(name).decide(QUESTION, candidates(4), ask) for name in DEFAULT_STRATEGIES]
+                decided = dict(zip(DEFAULT_STRATEGIES, await asyncio.gather(*decisions), strict=True))
                 return decided, [record["purpose"] for record in journal.records]
 
     return asyncio.run(inside())

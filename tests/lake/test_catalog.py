@@ -454,35 +454,6 @@ def test_a_catalog_file_that_is_broken_is_written_anew(lake: Lake) -> None:
         assert _count(connection) == 2
 
 
-@pytest.mark.parametrize("damage", [b"", b"no catalog", bytes(2000)])
-def test_the_blank_catalog_is_kept_and_made_anew_where_what_is_kept_is_damaged(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes
-) -> None:
-    monkeypatch.setenv("SHABERI_MIRRORS", str(tmp_path / "caches"))
-    made = []
-    make = catalog_module._make_blank_catalog
-    monkeypatch.setattr(catalog_module, "_make_blank_catalog", lambda wanted: made.append(wanted) or make(wanted))  # type: ignore[func-returns-value]
-    kept = tmp_path / "caches" / "blank-catalog"
-    lake.make_ready()
-    for content in (None, None, damage):  # none, the one that was made, a damaged one
-        if content is not None:
-            kept.write_bytes(content)
-        catalog_module._blank_catalog.cache_clear()
-        write_catalog(lake).unlink()
-    assert len(made) == 2
-    catalog_module._blank_catalog.cache_clear()
-
-
-def test_without_a_place_to_keep_it_the_blank_catalog_is_made(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake.make_ready()
-    (tmp_path / "caches").write_bytes(b"a file")
-    monkeypatch.setenv("SHABERI_MIRRORS", str(tmp_path / "caches"))
-    catalog_module._blank_catalog.cache_clear()
-    assert write_catalog(lake).is_file()
-
-
 def test_a_reader_goes_on_while_the_catalog_is_swapped_and_a_new_one_sees_the_new(lake: Lake) -> None:
     lake.append("answers", _answers("a"))
     with open_catalog(lake.folder) as old:

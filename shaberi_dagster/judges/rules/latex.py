@@ -9,13 +9,10 @@ parsed.
 import hashlib
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shaberi_dagster.judges.rules.numbers import RELATIVE_TOLERANCE, SHARES, parse_exact
 from shaberi_dagster.judges.rules.text import squeezed
-
-if TYPE_CHECKING:
-    pass
 
 # A second of start-up that only mathematical answers need.
 

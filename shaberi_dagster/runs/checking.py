@@ -2,18 +2,19 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import httpx2
 
-from shaberi_dagster.journal.records import Call
 from shaberi_dagster.llm.endpoints import check_parameters, loaded_url, named_pairs, not_sent, resolve_endpoint
 from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.llm.keys import keys_named
 from shaberi_dagster.llm.parameters import read_settings, sent, with_system_prompt
+from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.stopping import refused_parameter
 from shaberi_dagster.llm.types import Message, Sampling
+from shaberi_dagster.runs.known_endpoints import CheckedEndpoint
 
 _QUESTION = (Message("user", "Say OK."),)
 _USUAL = Sampling(temperature=0.2, max_tokens=4096)
@@ -21,28 +22,9 @@ _SECONDS = 120.0
 _SOON = 5.0
 
 
-@dataclass(frozen=True)
-class EndpointCheck:
-    """The outcome of a check.
-
-    Attributes:
-        call: The last call.
-        taken: Parameters that were sent and not refused.
-        refused: Parameters that the server refused, each of which took one more call.
-        not_sent: Parameters that the endpoint's entry leaves out.
-        loaded: The models in the server's memory; None where it does not tell.
-    """
-
-    call: Call
-    taken: Sequence[str]
-    refused: Sequence[str]
-    not_sent: Sequence[str]
-    loaded: Sequence[str] | None
-
-
 def check_model(
-    model: str, base_url: str | None, parameters: Sequence[str], environment: Mapping[str, str]
-) -> EndpointCheck:
+    model: str, base_url: str | None, parameters: Sequence[str], environment: Mapping[str, str], prices: PriceList
+) -> CheckedEndpoint:
     """Ask a model one tiny question, once more for each parameter that its server refuses.
 
     Args:
@@ -50,6 +32,7 @@ def check_model(
         base_url: Its address, where the name does not say it.
         parameters: `KEY=VALUE`, sent beside temperature and token limit.
         environment: Where keys are read from.
+        prices: What the last call cost is looked up there.
 
     Raises:
         ConfigurationError: There is no such endpoint, its key is missing, or a parameter cannot be sent.
@@ -62,7 +45,7 @@ def check_model(
     names = [name for name, value in wanted.items() if value is not None and name not in left_out]
     messages = with_system_prompt(_QUESTION, asked)
 
-    async def ask() -> EndpointCheck:
+    async def ask() -> CheckedEndpoint:
         refused: list[str] = []
         retry = RetrySettings(transient_attempts=2, deadline_seconds=_SECONDS)
         async with Engine(environment, retry=retry) as engine:
@@ -72,7 +55,20 @@ def check_model(
                 name = refused_parameter(call.error_message or "")
                 if name is None or name not in names or name in refused:
                     taken = [name for name in names if name not in refused] if call.status == "ok" else []
-                    return EndpointCheck(call, taken, refused, left_out, await _loaded(endpoint.base_url))
+                    cost = prices.cost(call.to_record())
+                    return CheckedEndpoint(
+                        model=call.model,
+                        base_url=call.base_url,
+                        status=call.status,
+                        error_message=call.error_message,
+                        latency_seconds=call.latency_seconds,
+                        usage=vars(call.usage),
+                        cost_usd=cost.usd if cost else None,
+                        taken=taken,
+                        refused=refused,
+                        not_sent=left_out,
+                        loaded=await _loaded(endpoint.base_url),
+                    )
                 refused.append(name)
 
     with keys_named(named_pairs((base_url, None))):
