@@ -194,7 +194,7 @@ class Evaluation:
             What materializes a run, here or by the workers of a cluster; and the runs, each registered when its turn
             comes.
         """
-        from shaberi_dagster.defs import execution, jobs, partitions, resources, submission
+        from shaberi_dagster.defs import execution, jobs, partitions, resources
 
         workspace = self.workspace
         workspace.lake.check_writable()
@@ -231,6 +231,8 @@ class Evaluation:
 
         with execution.ready_instance(workspace.settings.dagster_home) as instance:
             if self._submit:
+                from shaberi_dagster.defs import submission  # it needs the extra of clusters
+
                 by_workers = submission.ByWorkers(workspace, instance)
                 for spec in self._specs:  # which are then made side by side
                     by_workers.begin(spec, wanted[spec.run_id])

@@ -38,11 +38,11 @@ def examine_store(warehouse: Path) -> Iterator[CheckResult]:
 
 def examine_workers() -> Iterator[CheckResult]:
     """List the workers that answer, if a broker is named."""
-    from shaberi_dagster.defs import submission
-
     url = broker_url()
     if url is None:
         return
+    from shaberi_dagster.defs import submission  # it needs the extra of clusters
+
     try:
         names = sorted(submission.ask_workers("ping"))
     except Exception as error:  # noqa: BLE001  (each transport has its own errors)
