@@ -251,6 +251,8 @@ def test_everything_is_evaluated_at_once_and_shown_in_sql_and_reports(
     assert {one.split(" ")[0] for one in workspace.lake.read("calls")["price_source"]} == {"my_server.yaml"}
 
     lake = shaberi.open_lake()
+    said = [one for one in lake.scores().remarks if "my-model-7b" in one]
+    assert any("max_tokens is sent as max_completion_tokens" in one for one in said)
     scores = lake.sql("from leaderboard").to_dicts()
     manners = {one["pipeline"]: one["score"] for one in scores if one["benchmark"] == "manners"}
     # Judged 4 of 5, reported times 2; one of the two loses a quarter of the range.

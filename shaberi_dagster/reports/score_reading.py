@@ -1,6 +1,7 @@
 """The scores of runs, read from the lake with everything that says how far they hold."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -172,11 +173,13 @@ def _read_ranked(
     )
     remarks = [*_remarks(selection), *version_remarks(rows)]
     names = {row.run_id: f"{row.model} {row.run_tag}" for row in rows}
+    specs = fetch(catalog, "run_specs", run_ids=sorted(names))
     remarks += [
         f"Not sent for {names[spec['run_id']]}, as its endpoint's file says: {', '.join(spec['not_sent'])}."
-        for spec in fetch(catalog, "run_specs", run_ids=sorted(names))
+        for spec in specs
         if spec["not_sent"]
     ]
+    remarks += _renamed({names[row["run_id"]]: row["spec"] for row in specs})
     scales = reported_scales(report.benchmarks)
     single = SingleScores(catalog, selection.question_sets, scales, selection.over)
     rows = with_audits(catalog, rows, scales)
@@ -191,6 +194,22 @@ def _read_ranked(
 
 def _has_intervals(report: ScoreReport, selection: ScoreSelection) -> bool:
     return selection.has_single_scores and not report.is_large
+
+
+def _renamed(specs: Mapping[str, str]) -> list[str]:
+    """Say which parameters of runs an endpoint's file renames; one that is gone says nothing."""
+    from shaberi_dagster.llm.endpoints import ENDPOINTS, renamed_parameters
+
+    found: list[str] = []
+    if not ENDPOINTS.added:
+        return found
+    from shaberi_dagster.runs import spec, stored
+
+    for name, text in specs.items():
+        with suppress(ConfigurationError):
+            said = stored.parameters_in_words(spec.RunSpec.read(text), renamed_parameters)
+            found += [f"{name}, {sentence}, as its endpoint's file says." for sentence in said]
+    return found
 
 
 def _check_names(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, rows: Sequence[ScoreRow]) -> None:

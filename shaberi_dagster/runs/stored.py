@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,8 @@ from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.lake.schemas import RUNS, STAGE_TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.endpoints import changed_parameters, not_sent
+from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.llm.types import Sampling
 from shaberi_dagster.runs.marks import contradictions, widened
 from shaberi_dagster.runs.questions import load_questions, store_question_set
 from shaberi_dagster.runs.spec import PassSpec, RunSpec, pipeline_name
@@ -297,7 +299,10 @@ def _not_sent(spec: RunSpec) -> list[str] | None:
     return names
 
 
-def parameters_in_words(spec: RunSpec) -> list[str]:
+Changes = Callable[[Endpoint, str, Sampling], Sequence[str]]
+
+
+def parameters_in_words(spec: RunSpec, changes_of: Changes = changed_parameters) -> list[str]:
     """Say what is sent otherwise than the run asks for it, by model or judge and endpoint."""
     asked = [
         (f"{model.model} at {model.endpoint.name}", model.endpoint, model.model, settings.sampling)
@@ -305,7 +310,7 @@ def parameters_in_words(spec: RunSpec) -> list[str]:
         for model in (spec.sampled(benchmark, index) for index in range(settings.samples))
     ]
     asked += [(f"judge {judge.name}", judge.endpoint, judge.model, judge.sampling) for judge in spec.judges]
-    said = ((name, changed_parameters(endpoint, model, sampling)) for name, endpoint, model, sampling in asked)
+    said = ((name, changes_of(endpoint, model, sampling)) for name, endpoint, model, sampling in asked)
     return list(dict.fromkeys(f"{name}: {', '.join(changes)}" for name, changes in said if changes))
 
 
