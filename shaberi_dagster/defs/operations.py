@@ -6,9 +6,7 @@ Each is a Dagster job in this process, on the instance that the UI shows; progre
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import dagster as dg
+from typing import TYPE_CHECKING, Any
 
 from shaberi_dagster.deciding.audit import prepare as prepare_audit
 from shaberi_dagster.deciding.audit_request import AuditRequest
@@ -37,6 +35,9 @@ from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.runs.workspace import reporting_to
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.show.live import reporter_for
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 _MANY_FILES = 100  # over a thousand small ones a leaderboard takes ten times as long
 

@@ -123,7 +123,7 @@ class Evaluation:
         if rejudge or reprocess:
             self._check_stored(requests, "rejudge" if rejudge else "reprocess")
         self._judges_asked = named_judges(requests[0], self.workspace)
-        self.benchmarks = self._asked_benchmarks(requests[0])
+        self.benchmarks = list(dict.fromkeys(name for one in requests for name in self._asked_benchmarks(one)))
         self._kinds: dict[str, Kind] = {}
         self._judges_added: dict[str, list[str]] = {}
         self._specs = [self._planned(request) for request in requests]
@@ -200,11 +200,11 @@ class Evaluation:
         workspace.lake.check_writable()
         if not (self._reprocess or self._submit) and any(not self._is_complete(spec) for spec in self._specs):
             stages = self._stages()
-            answers = self.benchmarks if Answers.name in stages and self._n_missing else []
+            answers = self._of(self.spec) if Answers.name in stages and self._n_missing else []
             graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
             judges = self._llm_judges() if Judgements.name in stages else []
             if self.spec.origin == "own":
-                check_prompts(self.spec, self.benchmarks, stages, workspace, self._judges())
+                check_prompts(self.spec, self._of(self.spec), stages, workspace, self._judges())
             check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, stages=stages)
             for spec in self._other_models() if answers else ():
                 check_endpoints(spec, workspace, answers=answers, judges=(), stages=[Answers.name])
@@ -212,7 +212,7 @@ class Evaluation:
         wanted = {
             spec.run_id: jobs.Materialization(
                 spec.run_id,
-                self.benchmarks,
+                self._of(spec),
                 stages=self._stages(spec),
                 judges=self._judges(spec),
                 reprocess=self._reprocess,
@@ -246,7 +246,7 @@ class Evaluation:
         """The scores of these runs."""
         asked = self._judges_asked
         judges = (
-            (name for benchmark in self.benchmarks for name in self.spec.chosen_judges(benchmark, asked))
+            (name for benchmark in self._of(self.spec) for name in self.spec.chosen_judges(benchmark, asked))
             if asked
             else ()
         )
@@ -281,9 +281,9 @@ class Evaluation:
         """Say what a run lacks that this command does not make, and which one does."""
         if self._kinds[spec.run_id] == "evaluate":
             return ""
-        keys, lacking = {"run_id": spec.run_id, "benchmark": self.benchmarks}, list[str]()
+        keys, lacking = {"run_id": spec.run_id, "benchmark": self._of(spec)}, list[str]()
         for stage in (Answers, Judgements):
-            n_planned = sum(stage.n_rows(spec, name) for name in self.benchmarks)
+            n_planned = sum(stage.n_rows(spec, name) for name in self._of(spec))
             rows = self.workspace.lake.read(stage.name, keys, ["status", *(["superseded"] if stage.supersedes else [])])
             there = rows.filter(pl.col("status") != "error", *([~pl.col("superseded")] if stage.supersedes else []))
             if there.height < n_planned:
@@ -312,9 +312,9 @@ class Evaluation:
         spec = plan_run(request, self.workspace, is_judged=self._only is None or Judgements.name in self._only)
         kind = self._kinds[spec.run_id] = self._kind(spec)
         if before and kind != "evaluate":
-            _check_answered(before, spec, request, kind, self.benchmarks)
+            _check_answered(before, spec, request, kind, self._of(spec))
         self.remarks += [
-            remark for remark in _of_limits(before, spec, request, self.benchmarks) if remark not in self.remarks
+            remark for remark in _of_limits(before, spec, request, self._of(spec)) if remark not in self.remarks
         ]
         if before is None or kind not in ("rejudge", "passes"):
             return spec
@@ -322,7 +322,7 @@ class Evaluation:
         old |= {name for settings in before.benchmarks.values() for name in settings.imported_judges}
         if kind == "rejudge":  # judges that judged the run before get a new round; a new one needs none
             asked = self._judges_asked or [judge.name for judge in spec.judges]
-            return judged_again(spec, [name for name in asked if name in old], self.benchmarks)
+            return judged_again(spec, [name for name in asked if name in old], self._of(spec))
         self._judges_added[spec.run_id] = [name for name in self._judges_asked if name not in old]
         return spec
 
@@ -339,6 +339,10 @@ class Evaluation:
                 tags = lake.read("runs", {"model": request.model}, ["run_tag"])["run_tag"].unique().to_list()
                 there = did_you_mean(request.tag, tags, "its tags:") if tags else "the lake has no run of that model"
                 raise ConfigurationError(f"run {run_id} has no answers to {what}; {there}")
+
+    def _of(self, spec: RunSpec) -> list[str]:
+        """Name the benchmarks of a run that this command is about: the runs of a tag can have different ones."""
+        return [name for name in self.benchmarks if name in spec.benchmarks]
 
     @property
     def _evaluated(self) -> list[RunSpec]:
@@ -359,14 +363,14 @@ class Evaluation:
             left_out |= {ConsensusAnswers.name}
         if kind == "passes" and not self._judges_added[spec.run_id]:
             left_out |= {Judgements.name}
-        needed = [stage for stage in STAGES if stage.is_needed(spec, self.benchmarks)]
+        needed = [stage for stage in STAGES if stage.is_needed(spec, self._of(spec))]
         names = [stage.name for stage in needed if stage.name not in left_out]
         return names if self._only is None else [name for name in self._only if name in names]
 
     def _n_items(self, spec: RunSpec) -> int:
         """Rows of the stages that make calls; those of passes are not counted before they are made."""
         judges, stages = self._judges(spec), [stage_named(name) for name in self._stages(spec)]
-        return sum(stage.n_rows(spec, name, judges) for stage in stages for name in self.benchmarks)
+        return sum(stage.n_rows(spec, name, judges) for stage in stages for name in self._of(spec))
 
     def _judges(self, spec: RunSpec | None = None) -> list[str]:
         """Name the judges that are called, where these are not all of the run's."""
@@ -375,30 +379,30 @@ class Evaluation:
     @cached_property
     def _n_missing(self) -> int:
         """Answers of all runs that nobody had paid for when the command began; without any no endpoint is needed."""
-        return sum(answers_missing(spec, self.benchmarks, self.workspace) for spec in self._evaluated)
+        return sum(answers_missing(spec, self._of(spec), self.workspace) for spec in self._evaluated)
 
     def _other_models(self) -> list[RunSpec]:
         """Return the first run that lacks answers of each model but the first."""
         first: dict[str, RunSpec] = {}
         for spec in self._evaluated:
-            if spec.model != self.spec.model and answers_missing(spec, self.benchmarks, self.workspace):
+            if spec.model != self.spec.model and answers_missing(spec, self._of(spec), self.workspace):
                 first.setdefault(spec.model, spec)
         return list(first.values())
 
     def _is_sampled(self) -> bool:
         """Return whether several samples are made here."""
-        return self.spec.origin == "own" and any(self.spec.benchmarks[name].samples > 1 for name in self.benchmarks)
+        return self.spec.origin == "own" and any(self.spec.benchmarks[name].samples > 1 for name in self._of(self.spec))
 
     def _llm_judges(self) -> list[str]:
         """The judges that are asked about everything; those that rules leave something to may not be asked at all."""
-        judged = [name for name in self.benchmarks if not get_benchmark(name).has_rule]
+        judged = [name for name in self._of(self.spec) if not get_benchmark(name).has_rule]
         return [judge for name in judged for judge in self.spec.chosen_judges(name, self._judges())]
 
     def _graders(self) -> list[str]:
         """The judges that rules leave something to."""
         if Judgements.name not in self._stages():
             return []
-        ruled = [name for name in self.benchmarks if get_benchmark(name).has_rule]
+        ruled = [name for name in self._of(self.spec) if get_benchmark(name).has_rule]
         chosen = (self.spec.judge(judge) for name in ruled for judge in self.spec.chosen_judges(name, self._judges()))
         return sorted({judge.name for judge in chosen if judge})
 
@@ -406,7 +410,7 @@ class Evaluation:
         """Return whether there is nothing to do, which is found out without Dagster."""
         if self._rejudge or self._reprocess:
             return False
-        return all(is_up_to_date(spec, self.benchmarks, self._stages(spec), self.workspace) for spec in self._specs)
+        return all(is_up_to_date(spec, self._of(spec), self._stages(spec), self.workspace) for spec in self._specs)
 
     def _is_complete(self, spec: RunSpec) -> bool:
         return load_run(self.workspace.lake, spec.run_id) == spec and self._state(spec) == "complete"
@@ -420,22 +424,22 @@ class Evaluation:
         """Return the state of the benchmarks that this command is about; the run may have others."""
         (text,) = self.workspace.lake.read("runs", {"run_id": spec.run_id}, ["status_by_benchmark"]).row(0)
         states: dict[str, str] = orjson.loads(text)
-        made = (states[name] for name in self.benchmarks if spec.is_made_here(name))
+        made = (states[name] for name in self._of(spec) if spec.is_made_here(name))
         return next((state for state in made if state != "complete"), "complete")
 
     def _announce(self, note: Callable[[str], object]) -> None:
         spec = self.spec
         for remark in self.remarks:
             note(remark)
-        for name in self.benchmarks:
+        for name in self._of(spec):
             settings = spec.benchmarks[name]
             note(f"{name}: {settings.question_set} ({settings.n_questions} questions, from {settings.source})")
         if self._is_sampled():
-            planned = sum(spec.n_planned(name) for spec in self._specs for name in self.benchmarks)
+            planned = sum(spec.n_planned(name) for spec in self._specs for name in self._of(spec))
             note(f"samples: {planned - self._n_missing} of {planned} are there or paid for")
         if self._is_sampled() or self.workspace.options.max_cost is not None:
             note(calls_in_words(self.plan(), self.workspace.options.max_cost))
-        ruled = [name for name in self.benchmarks if get_benchmark(name).has_rule]
+        ruled = [name for name in self._of(spec) if get_benchmark(name).has_rule]
         if ruled and Judgements.name in self._stages():
             graders = ", ".join(self._graders())
             rest = f"what they cannot tell by {graders}" if graders else _WRONG
@@ -444,7 +448,7 @@ class Evaluation:
         for judge in spec.judges:
             if judge.prompt and not is_own(judge.prompt) and judge.name in (self._judges() or [judge.name]):
                 variant = prompts.variant(judge.prompt)
-                alike = [name for name in self.benchmarks if judges_alike(prompts, variant, get_benchmark(name))]
+                alike = [name for name in self._of(spec) if judges_alike(prompts, variant, get_benchmark(name))]
                 if alike:
                     note(f"judge {judge.name} is told what {judge.model} is told in {', '.join(alike)}")
         if DEFAULT_MODEL in self._llm_judges():

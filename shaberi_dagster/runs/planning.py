@@ -112,8 +112,11 @@ def plan_run(request: RunRequest, workspace: Workspace, *, is_judged: bool = Tru
     if stored and stored.origin == "imported":
         return planner.widened_import(stored)
     spec = planner.spec(is_judged)
-    is_new = load_run(workspace.lake, spec.run_id) is None  # also where its settings are those of numbered runs
-    return spec.model_copy(update={"added_pipelines": ()}) if is_new else spec
+    if load_run(workspace.lake, spec.run_id):
+        return spec
+    # It begins, with the settings of its siblings if it is one of numbered runs: only with what is asked for.
+    asked = {name: spec.benchmarks[name] for name in benchmarks_of(request, stored)}
+    return spec.model_copy(update={"added_pipelines": (), "benchmarks": asked})
 
 
 def _check_combined(request: RunRequest, stored: RunSpec | None) -> None:

@@ -87,8 +87,9 @@ def forecast(
         rows = _Foreseen(workspace)
         if answers is not None:
             rows.overlays[Answers.name] = list(Answers.key), answers.filter(run_id=spec.run_id)
-        plan = RunPlan(spec, benchmarks, workspace, judges)
-        for kind in (kind for kind in CALLING_STAGES if kind.name in stages and kind.is_needed(spec, benchmarks)):
+        own = [name for name in benchmarks if name in spec.benchmarks]
+        plan = RunPlan(spec, own, workspace, judges)
+        for kind in (kind for kind in CALLING_STAGES if kind.name in stages and kind.is_needed(spec, own)):
             stage = kind(plan, rows)
             if stage.has_callers:
                 groups = asyncio.run(_foresee(stage, rows, counted))

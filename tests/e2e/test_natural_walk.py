@@ -71,6 +71,19 @@ def test_shaberi_in_its_natural_order(walk: Walk) -> None:
     assert "4 of 10 questions, as before" in walk("run-evals --model m --tag july").err
 
 
+def test_runs_of_a_tag_may_have_different_benchmarks(walk: Walk) -> None:
+    place = "--base-url URL --judge-base-url URL"
+    walk(f"run-evals --model m {place} --judge-model j --benchmark elyza --limit 1 --runs 2", calls={"m": 2, "j": 2})
+    walk(f"run-evals --model m {place} --tag default-run1 --benchmark rakuda --limit 1", calls={"m": 1, "j": 1})
+    walk(f"run-evals --model m {place} --runs 3 --benchmark elyza", calls={"m": 1, "j": 1})
+    for more in ("", "--passes repetition", "--reprocess"):
+        walk(f"run-evals --model m {more}")
+    walk(f"run-evals --model m {place} --rejudge --judge-model k", calls={"k": 4})
+    walk(f"run-evals --model m {place} --benchmark rakuda --dry-run")
+    for reader in ("view-scores", "view-scores --by run", "inspect-output --plain", "shaberi cost"):
+        assert walk(reader).out
+
+
 def test_the_ensemble_evaluation_in_its_natural_order(walk: Walk) -> None:
     walk.mock.options.script = lambda _, number: f"The answer is {number % 3}."
     asked = "--model m --base-url URL --datasets gsm8k --sample 2 --ensemble 3"
