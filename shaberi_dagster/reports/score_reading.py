@@ -28,6 +28,7 @@ from shaberi_dagster.reports.uncertainty import (
     with_intervals,
     with_leniency,
 )
+from shaberi_dagster.settings import plugin_folders
 from shaberi_dagster.statistics.intervals import Estimate, margin_of_error
 from shaberi_dagster.util.names import check_known
 
@@ -198,16 +199,14 @@ def _has_intervals(report: ScoreReport, selection: ScoreSelection) -> bool:
 
 def _renamed(specs: Mapping[str, str]) -> list[str]:
     """Say which parameters of runs an endpoint's file renames; one that is gone says nothing."""
-    from shaberi_dagster.llm.endpoints import ENDPOINTS, renamed_parameters
-
     found: list[str] = []
-    if not ENDPOINTS.added:
+    if not any((folder / "endpoints").is_dir() for folder in plugin_folders()):
         return found
     from shaberi_dagster.runs import spec, stored
 
     for name, text in specs.items():
         with suppress(ConfigurationError):
-            said = stored.parameters_in_words(spec.RunSpec.read(text), renamed_parameters)
+            said = stored.parameters_in_words(spec.RunSpec.read(text), only_renamed=True)
             found += [f"{name}, {sentence}, as its endpoint's file says." for sentence in said]
     return found
 

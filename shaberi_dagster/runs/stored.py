@@ -2,7 +2,7 @@
 
 import platform
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -15,9 +15,7 @@ from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.lake.schemas import RUNS, STAGE_TABLES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.endpoints import changed_parameters, not_sent
-from shaberi_dagster.llm.request import Endpoint
-from shaberi_dagster.llm.types import Sampling
+from shaberi_dagster.llm.endpoints import changed_parameters, not_sent, renamed_parameters
 from shaberi_dagster.runs.marks import contradictions, widened
 from shaberi_dagster.runs.questions import load_questions, store_question_set
 from shaberi_dagster.runs.spec import PassSpec, RunSpec, pipeline_name
@@ -299,11 +297,14 @@ def _not_sent(spec: RunSpec) -> list[str] | None:
     return names
 
 
-Changes = Callable[[Endpoint, str, Sampling], Sequence[str]]
+def parameters_in_words(spec: RunSpec, *, only_renamed: bool = False) -> list[str]:
+    """Say what is sent otherwise than the run asks for it, by model or judge and endpoint.
 
-
-def parameters_in_words(spec: RunSpec, changes_of: Changes = changed_parameters) -> list[str]:
-    """Say what is sent otherwise than the run asks for it, by model or judge and endpoint."""
+    Args:
+        spec: The run.
+        only_renamed: Leave out what is not sent.
+    """
+    changes_of = renamed_parameters if only_renamed else changed_parameters
     asked = [
         (f"{model.model} at {model.endpoint.name}", model.endpoint, model.model, settings.sampling)
         for benchmark, settings in (spec.benchmarks.items() if spec.origin == "own" else ())
