@@ -1,4 +1,4 @@
-"""Free memory goes back to the system, where the libraries' allocators would keep it.
+"""Settings of the libraries' memory allocators: free memory goes back to the system soon.
 
 An evaluation needs little at any moment, but each of its libraries has an allocator of its own that keeps what it once
 had, in parts for each thread.

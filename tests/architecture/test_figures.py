@@ -13,7 +13,7 @@ from tests.mock_endpoint import running_mock
 
 LINES_AT_THE_BEGINNING = 34_453
 """Lines of code of the package when it was last asked to shrink."""
-MOST_LINES = 41_020
+MOST_LINES = 40_952
 """Lines of code that the package may have. The limit is only lowered."""
 _not_yet = pytest.mark.xfail(reason="not met yet", raises=AssertionError, strict=True)
 _ROOT_MODULES = {"__init__", "api", "settings", "errors", "definitions"}
