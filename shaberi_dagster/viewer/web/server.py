@@ -135,8 +135,7 @@ class Pages:
             told = f"the page was stopped after {self._seconds:g} s: ask for less of the lake"
             return HTMLResponse(_rendered(Shown("message.html", "Not now", {"message": told}), address), 503)
         except ShaberiError as error:
-            missing = isinstance(error, ConfigurationError)
-            title, status = ("Not found", 404) if missing else ("Not now", 503)
+            title, status = ("Not found", 404) if isinstance(error, ConfigurationError) else ("Not now", 503)
             return HTMLResponse(_rendered(Shown("message.html", title, {"message": str(error)}), address), status)
 
     def whole_text(self, request: Request) -> Response:
