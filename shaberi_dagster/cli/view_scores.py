@@ -47,7 +47,7 @@ def view_scores(selection: ScoreSelection, view: ScoreView, how: ViewScores) -> 
     """Show scores on the reported scale, with how many samples they stand for."""
     check_choice("--by", view.by, BY)
     as_of = moment(how.as_of) if how.as_of is not None else None
-    selection = replace(selection, as_of=as_of, aggregate=selection.runs is not None, current_prices=view.cost)
+    selection = replace(selection, as_of=as_of, aggregate=selection.runs is not None)
     show_scores(Settings.from_environment().warehouse, selection, how.output_format, view)
     return FINE
 

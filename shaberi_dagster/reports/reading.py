@@ -88,14 +88,23 @@ def _selected(catalog: duckdb.DuckDBPyConnection, table: Table, selection: Any) 
             check_known(kind.partition(" ")[0], chosen[name], known_names(catalog, kind, chosen[name]))
     names = parsed_statement(catalog, table.sql).named_parameters
     if "prices" in names:
-        from shaberi_dagster.runs import known_prices
-
-        chosen["prices"] = known_prices.price_list(catalog)
+        chosen["prices"] = _current_prices(catalog)
     return run_statement(catalog, table.sql, {name: chosen.get(name) or None for name in names})
 
 
 _NAMES = {"models": "model or run", "tags": "tag or base tag", "sources": "source", "judges": "judge"}
 """The kind of names that a selection chooses from, by its field."""
+
+
+def read_costs(catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> Sequence[Row]:
+    """Tokens and cost of runs by stage and benchmark, at the prices that are known now."""
+    return fetch(catalog, "cost", run_ids=run_ids, prices=_current_prices(catalog))
+
+
+def _current_prices(catalog: duckdb.DuckDBPyConnection) -> str:
+    from shaberi_dagster.runs import known_prices
+
+    return known_prices.price_list(catalog)
 
 
 def benchmarks_in(catalog: duckdb.DuckDBPyConnection) -> "Mapping[str, registry.Benchmark]":

@@ -102,7 +102,6 @@ class ScoreSelection(RunSelection):
         over: One of `OVER`: what else could have been asked, which intervals are over.
         as_of: What the lake had at that time; None is now.
         aggregate: Runs that cannot be put into one aggregate are an error, not a remark.
-        current_prices: Calls have the price of new calls, not that of the table prices.
         without: Runs to leave out, by their identities.
     """
 
@@ -121,7 +120,6 @@ class ScoreSelection(RunSelection):
     over: Over = "questions"
     as_of: datetime | None = None
     aggregate: bool = False
-    current_prices: bool = False
     without: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:

@@ -25,6 +25,7 @@ from shaberi_dagster.journal.base import News
 from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.declared.cost import TOKENS
+from shaberi_dagster.reports.reading import read_costs
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.scores import grouped
 
@@ -181,7 +182,7 @@ def read_run(
         part["state"] = states.get(benchmark, run["status"])
         part["n_answers"] = min(n_answers + answering[benchmark], part["n_planned_answers"] or 0)
         part["n_judgements"] = min(n_judgements + judging[benchmark], part["n_planned_judgements"] or n_judgements)
-    costs = TOKENS.summed(fetch(catalog, "cost", run_ids=[run_id]))
+    costs = TOKENS.summed(read_costs(catalog, [run_id]))
     recent = [at for tally in tallies for at in tally.recent if at > now - _RECENT]
     committed = fetch(catalog, "run_limits", run_id=run_id)
     limits = [(row["created_at"].astimezone(UTC), row["base_url"], row["limit_after"]) for row in committed]

@@ -13,7 +13,7 @@ from shaberi_dagster.lake.statements import fetch, fetch_as
 from shaberi_dagster.reports.audited import with_audits
 from shaberi_dagster.reports.linked import with_links
 from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import benchmarks_in, check_passes, reported_scales
+from shaberi_dagster.reports.reading import benchmarks_in, check_passes, read_costs, reported_scales
 from shaberi_dagster.reports.report import Row
 from shaberi_dagster.reports.requests import BASELINE, ScoreSelection
 from shaberi_dagster.reports.reuse import reuse_remarks
@@ -62,18 +62,13 @@ def _read_scores(catalog: duckdb.DuckDBPyConnection, selection: ScoreSelection, 
     if not (ranked.is_large or selection.of_other_questions):
         judges = list(selection.judges) or None
         replies = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
-    prices = None
-    if selection.current_prices:
-        from shaberi_dagster.runs import known_prices
-
-        prices = known_prices.price_list(catalog)
     remarks = list(ranked.remarks)
     if ranked.is_large:
         remarks.append(f"More than {MOST_RUNS} runs: {_read_of_many(selection, top)}.")
     report = replace(
         ranked,
         remarks=remarks,
-        tokens=fetch(catalog, "cost", run_ids=run_ids, prices=prices),
+        tokens=read_costs(catalog, run_ids),
         unfinished=fetch(catalog, "unfinished", **selection.of_runs, judges=list(selection.judges) or None),
         replies=replies,
         strategies=() if ranked.is_large else _strategies(catalog, run_ids, selection.judges),

@@ -25,6 +25,7 @@ from shaberi_dagster.reports.question import (
     read_answers,
     read_question,
 )
+from shaberi_dagster.reports.reading import read_costs
 from shaberi_dagster.show.answers import answers_text
 
 pytestmark = pytest.mark.integration
@@ -245,6 +246,8 @@ def test_calls_have_the_price_that_is_known_now_and_else_the_recorded_one(said, 
     text, data = said("cost"), json.loads(said("cost", "--format", "json"))
 
     assert data["total"]["cost_usd"] == 4.0
+    with open_catalog(lake.folder) as catalog:
+        assert sum(row["cost_usd"] for row in read_costs(catalog, ["alpha@@july"])) == 4.0
     assert text.index("By model") < text.index("By run") < text.index("By stage and benchmark")
     assert "prices.yaml" in text
     assert "2 calls of unknown price or tokens (of beta)" in " ".join(text.split())
