@@ -244,7 +244,8 @@ def _check_comparison(lake: RandomLake, file: Path) -> None:
 
 
 def _check_questions(lake: RandomLake) -> None:
-    run_ids = lake.library.sql("select distinct run_id from scores order by 1")["run_id"].to_list()
+    answered = "select distinct run_id from scores where run_id in (select run_id from answers) order by 1"
+    run_ids = lake.library.sql(answered)["run_id"].to_list()
     run_ids = lake.random.sample(run_ids, min(lake.random.randint(1, 3), len(run_ids)))
     with open_catalog(lake.site.warehouse) as catalog:
         grid = read_question_grid(catalog, GridRequest(run_ids, sort="position"))["rows"]
