@@ -23,7 +23,7 @@ STEP = size(4, 1)
 """Of what is graded at length, every so many."""
 
 RULES = {"gsm8k": "rule:numeric", "math500": "rule:math", "truthfulqa": "rule:mcq", "hellaswag": "rule:mcq"}
-DECIDED = {"gsm8k": 492, "math500": 406, "truthfulqa": 497, "hellaswag": 497}
+DECIDED = {"gsm8k": 492, "math500": 399, "truthfulqa": 497, "hellaswag": 497}
 """Of the reviewed answers, how many the rule decides at least; it decides all but `KNOWN_FAULTS` rightly."""
 KNOWN_FAULTS = 0
 """Of 1,989 reviewed answers, none is read wrongly."""

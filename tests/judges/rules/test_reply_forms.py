@@ -24,7 +24,10 @@ _MATHS = [
 ]  # fmt: skip
 UNANNOUNCED = [
     {**forms.SEEN, **forms.KEPT}[name]
-    for name in ("display", "therefore, bare", "environment", "therefore sign", "display lines", "yields")
+    for name in (
+        *("display", "therefore, bare", "environment", "therefore sign", "display lines", "yields"),
+        *("fence", "thinking"),
+    )
 ]
 _OPTIONS = ("a red lamp on a table", "the blue one", "every second green lamp", "all of them, in turn")
 _LAMP = GradedQuestion("Which lamp is it?", "A", _OPTIONS)
