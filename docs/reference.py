@@ -66,6 +66,7 @@ _TEST_VARIABLES = {
     "SHABERI_BROWSER": "Tests: a Chromium for the tests marked `browser`; default: the one on the PATH",
     "SHABERI_SCREENSHOTS": "Tests: folder for new pictures of the documentation",
     "SHABERI_UPDATE_SNAPSHOTS": "Tests: set to write snapshots anew instead of comparing with them",
+    "SHABERI_RECORD": "Tests: 1 to write what people see into `tests/recorded/kept` again",
     "SHABERI_ACCEPTANCE": "Tests: 1 for their full sizes, as `make acceptance` has them",
     "CI": "Tests: `true` refuses to leave any test out",
 }

@@ -6,8 +6,9 @@ functions and of types only, and modules named in a string that something loads 
 
 import ast
 import io
+import sys
 import tokenize
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -75,9 +76,9 @@ def _nodes(module: str) -> list[ast.AST]:
     return list(ast.walk(modules()[module]))
 
 
-def _docstrings(module: str) -> Iterator[ast.Constant]:
+def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.Constant]:
     """Yield the strings that stand as statements: docstrings of modules, classes, functions and attributes."""
-    for node in _nodes(module):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.value
 
@@ -89,7 +90,7 @@ def imports() -> tuple[Import, ...]:
 
 
 def _imports_of(importer: str) -> Iterator[Import]:
-    docstrings = set(_docstrings(importer))
+    docstrings = set(_docstrings(_nodes(importer)))
     for node in _nodes(importer):
         place = Place.FUNCTION if node in imports_in_functions(importer) else Place.TOP
         match node:
@@ -170,13 +171,15 @@ def floors(graph: Graph) -> Mapping[str, int]:
     return {name: floor(label[name]) for name in graph}
 
 
-def lines_of_code() -> int:
-    """Count the lines of the package's Python that are neither blank nor comment nor docstring."""
-    return sum(len(_lines_of_code(name)) for name in modules())
+def lines_of_code(*rooms_in: str) -> int:
+    """Count the lines of the package's Python, or of some rooms, that are neither blank nor comment nor docstring."""
+    return sum(len(lines_in(path)) for name, path in paths().items() if not rooms_in or room(name) in rooms_in)
 
 
-def _lines_of_code(module: str) -> set[int]:
-    source = paths()[module].read_text(encoding="utf-8")
+@cache
+def lines_in(path: Path) -> Collection[int]:
+    """Return the numbers of a file's lines of code."""
+    source = path.read_text(encoding="utf-8")
     idle = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
     lines = {
         line
@@ -184,6 +187,32 @@ def _lines_of_code(module: str) -> set[int]:
         if token.type not in idle
         for line in range(token.start[0], token.end[0] + 1)
     }
-    for text in _docstrings(module):
+    for text in _docstrings(ast.walk(ast.parse(source))):
         lines -= set(range(text.lineno, (text.end_lineno or text.lineno) + 1))
     return lines
+
+
+def nodes_of(*kinds: type[ast.AST]) -> list[ast.AST]:
+    """List the nodes of some kinds in the package."""
+    return [node for name in modules() for node in _nodes(name) if isinstance(node, kinds)]
+
+
+def modules_with_private_names() -> list[str]:
+    """List the modules that import a private module or name of a library."""
+    return sorted(name for name in modules() if any(map(_is_private, _nodes(name))))
+
+
+def _is_private(node: ast.AST) -> bool:
+    match node:
+        case ast.Import():
+            names = [alias.name for alias in node.names]
+        case ast.ImportFrom(module=str(module)):
+            names = [f"{module}.{alias.name}" for alias in node.names]
+        case _:
+            return False
+    foreign = (name.split(".") for name in names)
+    return any(
+        part.startswith("_") and not part.startswith("__") and parts[0] not in {NAME, *sys.stdlib_module_names}
+        for parts in foreign
+        for part in parts
+    )
