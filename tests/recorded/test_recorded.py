@@ -36,12 +36,12 @@ _CHANGING = [
     (r"(?<![.\w])(?=\d*[a-f])[0-9a-f]{8,64}\b", "HASH"),
     (r"[\d.,]+ calls/s(, limit \d+)?", "N calls/s"),
     (r"\bin \d+:\d\d", "in TIME"),
-    (r"(?m)^\d\.\d$|\b\d\.\d(?=  +-$)", "S"),  # seconds of strategies
+    (r"\b\d\.\d(?=  +-$)", "S"),  # seconds of strategies
     (r"(?m)(?<=unknown)(\s+)0\.0\d$", r"\1S"),  # and of settings
     (r'("\w*seconds\w*": ?)[\d.e-]+', r"\1S"),
     (r"\b\d\.\d\d s\b|(?<=/v1: now )\d+", "S"),
     (r"(?m)\| \d\.\d( \([\d.]+×\))? \|(?= \d+ \| \d+ \|$)", "| S |"),
-    (r"[\d.]+ GB free", "N GB free"),
+    (r'"(git_\w+|platform|created_by)": [^,\n]+', r'"\1": HERE'),
 ]
 """What differs between two lakes that got the same commands."""
 _LONG = 120  # characters of a text of which more is told by a checksum
@@ -94,6 +94,7 @@ class Recorder:
                 links = sorted(html.unescape(link) for link in re.findall(r'href="(/[^"#]*)', reply.text))
                 waiting += [link for link in links if not link.startswith("/static")]
                 text = re.sub(r"\s*\n\s*|\s\s+", "\n", html.unescape(re.sub(r"<[^>]*>", " ", reply.text)))
+                text = re.sub(r"(?m)^\d\.\d$", "S", text)  # seconds of strategies
                 yield self._plain(f"GET {address}\n{reply.status}\n{text}")
 
     def views(self) -> Iterator[str]:
@@ -104,7 +105,7 @@ class Recorder:
             )
             for (name,) in names.fetchall():
                 found = catalog.sql(
-                    f"select columns(lambda name: not regexp_matches(name, 'seconds|modified'))::varchar from {name}"
+                    f"select columns(lambda name: not regexp_matches(name, 'seconds|modified|git|platform|created_by'))::varchar from {name}"
                 )
                 rows = (" | ".join(_short(self._plain(str(cell))) for cell in row) for row in found.fetchall())
                 yield "\n".join([f"{name}: {', '.join(found.columns)}", *sorted(rows), ""])
