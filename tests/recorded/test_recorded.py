@@ -36,7 +36,7 @@ _CHANGING = [
     (r"(?<![.\w])(?=\d*[a-f])[0-9a-f]{8,64}\b", "HASH"),
     (r"[\d.,]+ calls/s(, limit \d+)?", "N calls/s"),
     (r"\bin \d+:\d\d", "in TIME"),
-    (r"\b\d\.\d(?=  +-$)", "S"),  # seconds of strategies
+    (r"(?m)\b\d\.\d(?=  +-$)", "S"),  # seconds of strategies
     (r"(?m)(?<=unknown)(\s+)0\.0\d$", r"\1S"),  # and of settings
     (r'("\w*seconds\w*": ?)[\d.e-]+', r"\1S"),
     (r"\b\d\.\d\d s\b|(?<=/v1: now )\d+", "S"),
@@ -47,7 +47,7 @@ _CHANGING = [
 _LONG = 120  # characters of a text of which more is told by a checksum
 _TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _COUNT = re.compile(r"\w+ .*?(\d+)/(\d+), .*failed")
-_NUMBER = re.compile(r"(-?\d+\.\d{4,}(?:e-?\d+)?)")
+_NUMBER = re.compile(r"(-?\d+\.\d+(?:e-?\d+)?)")
 
 
 class Recorder:
