@@ -113,6 +113,10 @@ def _near(found: Any, expected: Any) -> None:
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9, nan_ok=True)
 
 
+def _shown(rank: int | None, dash: str = "-") -> str:
+    return dash if rank is None else str(rank)
+
+
 def _check_rankings(lake: RandomLake, file: Path) -> None:
     policy = lake.random.choice(["legacy", "zero"])
     sources = [row["source"] for row in lake.library.sql("select distinct source from runs order by 1").to_dicts()]
@@ -131,7 +135,7 @@ def _check_rankings(lake: RandomLake, file: Path) -> None:
             assert (data["rank"], data["model"], data["tag"]) == (rank, one.model, one.tag)
             _near(data["mean"], one.mean)
             assert data["against_best"] == (one.tie.against_best if one.tie else None)
-            assert (cells["#"], cells["model"], cells["mean"]) == (str(rank), one.model, decimals(one.mean))
+            assert (cells["#"], cells["model"], cells["mean"]) == (_shown(rank), one.model, decimals(one.mean))
             assert cells.get("tag", one.tag) == one.tag
             assert (cells["n/N"], cells["failed"]) == (f"{one.n_scored}/{one.n_planned}", str(one.n_failed))
     assert [(one["model"], one["tag"]) for one in document["not_ranked"]] == [
@@ -146,7 +150,11 @@ def _check_rankings(lake: RandomLake, file: Path) -> None:
             boards = _with(_html_tables(page), "#", "model", "mean", "n/N")
             for ranking, board in zip(report.rankings, boards, strict=True):
                 for rank, one, cells in zip(ranking.ranks, ranking.standings, board, strict=True):
-                    assert (cells["#"], cells["model"], cells["mean"]) == (str(rank), one.model, decimals(one.mean))
+                    assert (cells["#"], cells["model"], cells["mean"]) == (
+                        _shown(rank, "–"),
+                        one.model,
+                        decimals(one.mean),
+                    )
                     assert cells["n/N"].split()[0] == f"{one.n_scored}/{one.n_planned}"
                     if one.tie:
                         assert cells["against #1"].startswith(_AGAINST_BEST[one.tie.against_best])
