@@ -120,4 +120,4 @@ def within(seconds: float | None, connection: duckdb.DuckDBPyConnection) -> Iter
         raise StatementStoppedError(seconds) from None
     finally:
         timer.cancel()
-        timer.join()  # whoever has the connection next is not interrupted
+        timer.join()  # a late one would interrupt the next statements of the connection

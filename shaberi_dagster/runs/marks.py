@@ -61,7 +61,7 @@ def contradictions(stored: BaseModel, asked: BaseModel | None, of: str = "") -> 
                 if before != now:
                     found.append(f"{of}{name.replace('_', ' ')} {_in_words(before)}, not {_in_words(now)}")
             elif isinstance(mark, Grows) and isinstance(before, Mapping):
-                for key in filter(now.__contains__, before):
+                for key in (key for key in before if key in now):
                     found += contradictions(before[key], now[key], f"{key} ")
             elif isinstance(mark, Moves) and isinstance(before, BaseModel):
                 found += contradictions(before, now, of)

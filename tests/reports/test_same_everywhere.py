@@ -114,6 +114,7 @@ def _near(found: Any, expected: Any) -> None:
 
 
 def _shown(rank: int | None, dash: str = "-") -> str:
+    """A rank as tables show it; pages have another dash where there is none."""
     return dash if rank is None else str(rank)
 
 
