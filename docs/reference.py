@@ -8,28 +8,28 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
-import typer
+from cyclopts import App
 from pydantic.fields import FieldInfo
+from rich.console import Console
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INCONCLUSIVE, UNFORESEEN, USAGE
 from shaberi_dagster.cli.interrupts import INTERRUPTED
-from shaberi_dagster.cli.options import OptionsCommand
-from shaberi_dagster.cli.shaberi import Commands
+from shaberi_dagster.cli.options import HELP
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.statements import describe_sql
 from shaberi_dagster.lake.views import public_views
 from shaberi_dagster.llm.endpoints import ENDPOINTS
+from shaberi_dagster.reports.write import as_json
 from shaberi_dagster.runs.request_file import request_schema
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.runs.stages.ordered import STAGES
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.data import as_json
-from shaberi_dagster.stages.ordered import STAGES
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS, Benchmark
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "reference.md"
@@ -101,8 +101,8 @@ _USING_COMMANDS = """
 works with each.
 
 A shell completes options, and names of benchmarks, strategies, passes, judges, models and tags (those of the lake),
-after `run-evals --install-completion`, likewise `quick-eval`, `view-scores` and `shaberi`: it recognizes bash, zsh
-and fish. `--show-completion` prints the script instead.
+after `shaberi --install-completion`, for all commands: it recognizes bash, zsh and fish. `--show-completion` prints the
+scripts instead. After new commands of plugin folders it is to be installed again.
 
 `run-evals --config FILE.yaml` takes a request from a file, which options override, and `run-evals --print-config`
 prints the file that asks for what its options ask for. The same file does in the folder of run specs. An editor with
@@ -127,33 +127,37 @@ def commands() -> str:
 
 def help_texts() -> dict[str, str]:
     """What `--help` shows, by command; where it is short, what `--help-all` shows."""
-    return {path: _help(command, path) for path, command in all_commands().items()}
+    return {path: _help(path) for path in all_commands()}
 
 
-def all_commands() -> dict[str, Any]:
+def all_commands() -> dict[str, App]:
     """Every script and every command below it, by the words that call it."""
     return {path: command for name in _scripts() for path, command in _with_children(_script(name), name)}
 
 
-def _script(name: str) -> Any:
-    return typer.main.get_command(import_module(f"shaberi_dagster.cli.{name.replace('-', '_')}").app)
+def _script(name: str) -> App:
+    app: App = import_module(f"shaberi_dagster.cli.{name.replace('-', '_')}").app
+    return app
 
 
-def _with_children(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _with_children(command: App, path: str) -> Iterator[tuple[str, App]]:
     yield path, command
-    children = command.all_loaded() if isinstance(command, Commands) else getattr(command, "commands", {})
-    for name, child in children.items():
-        yield from _with_children(child, f"{path} {name}")
+    for name, child in command.resolved_commands().items():
+        if not name.startswith("-"):
+            yield from _with_children(child, f"{path} {name}")
 
 
 def _scripts() -> list[str]:
     return list(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"])
 
 
-def _help(command: Any, path: str) -> str:
-    context = command.make_context(path, ["--help"], resilient_parsing=True, terminal_width=_HELP_WIDTH)
-    text: str = command.whole_help(context) if isinstance(command, OptionsCommand) else command.get_help(context)
-    return text.strip()
+def _help(path: str) -> str:
+    name, *words = path.split()
+    HELP.whole = True
+    page = Console(file=StringIO(), width=_HELP_WIDTH)
+    with page.capture() as text:
+        _script(name).help_print(words, console=page)
+    return text.get().strip()
 
 
 def environment() -> dict[str, str]:
@@ -230,7 +234,7 @@ def assets() -> dict[str, str]:
 
 def _assets() -> str:
     keys = _table(("key", "what it is"), [(f"`{key}`", text) for key, text in assets().items()])
-    checks = [(f"`{stage.name}/*`", f"`{name}`", text) for stage in STAGES for name, text in stage.checks.items()]
+    checks = [(f"`{stage.name}`", f"`{name}`", text) for stage in STAGES for name, text in stage.checks.items()]
     intro = "Partitioned by run, `{model}@@{tag}`, except for the questions. A stage is one op for all benchmarks."
     return f"{intro}\n\n{keys}\nTheir checks:\n\n{_table(('assets', 'check', 'what must be true'), checks)}"
 

@@ -12,7 +12,7 @@ def _():
     from polars import selectors
 
     import shaberi_dagster as shaberi
-    from shaberi_dagster.errors import ConfigurationError
+    from shaberi_dagster.util.errors import ConfigurationError
 
     lake = shaberi.open_lake()
     rounded = selectors.float().round_sig_figs(4)
@@ -79,12 +79,12 @@ def _(a, b, chosen, lake, mo):
         model, tag = run.split("@@", 1)
         answers, judged = (
             frame.filter((frame["model"] == model) & (frame["run_tag"] == tag))
-            for frame in (question.answers, question.judgements)
+            for frame in (question["answers"], question["judgements"])
         )
         said = [mo.plain_text(f"{one['judge']} {one['score']}\n{one['judge_output']}") for one in judged.to_dicts()]
         return mo.vstack([mo.md(f"**{run}**"), *[mo.plain_text(one or "") for one in answers["answer"]], *said])
 
-    mo.vstack([mo.plain_text(question.question), mo.hstack([column(a.value), column(b.value)], widths="equal")])
+    mo.vstack([mo.plain_text(question["question"]), mo.hstack([column(a.value), column(b.value)], widths="equal")])
 
 
 if __name__ == "__main__":

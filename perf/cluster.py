@@ -36,18 +36,17 @@ import polars as pl
 from perf.crash import Endpoint
 from perf.history import Size, write_history
 from perf.same_tables import differences, tables_of
-from shaberi_dagster.defs.cluster.local import look_after, running
-from shaberi_dagster.defs.cluster.processes import ClusterProcess
-from shaberi_dagster.errors import ShaberiError
-from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.defs.cluster.local import running
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.runs.stages.evaluation import materialize
 from shaberi_dagster.runs.stored import store_run
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.util.errors import ShaberiError
 from tests.object_storage import running_store
 
 _BENCHMARK, _STAGES = "rakuda", ("answers", "judgements", "pass_outputs", "scores", "metrics")
@@ -77,7 +76,7 @@ class Outcome:
         needed: Calls that they need.
         seconds: From the first one's submission to the last one's end.
         kills: Parts of the cluster killed, in order.
-        restarts: Lines that the cluster said about parts that it started anew.
+        restarts: Parts of the cluster that were started again, in order.
         requests: Calls that the endpoint was asked.
         repeated: Replies that it gave to a request beyond the first.
         abandoned: Requests that were in flight at a kill.
@@ -130,15 +129,15 @@ def evaluate_on_cluster(
             store = stack.enter_context(running_store(folder / "store", failing=failing))
             os.environ.update(store.environment | {"SHABERI_WAREHOUSE": store.uri})
         endpoint = stack.enter_context(Endpoint(latency=latency))
-        parts = stack.enter_context(running(folder / "cluster", workers))
+        supervisor = stack.enter_context(running(folder / "cluster", workers))
         requests = _requests(runs, _questions(folder, questions), endpoint.base_url)
         started = time.monotonic()
         submitted = _submit(requests)
         chance, left, next_kill = random.Random(seed), list(killed), 0.0  # noqa: S311
         while not _have_ended(submitted):
-            look_after(parts, outcome.restarts.append)
+            outcome.restarts += supervisor.restarted_parts()
             if left and time.monotonic() > next_kill and endpoint.stats()["in_flight"]:
-                _kill(chance.choice([part for name, part in parts.items() if name.startswith(left[0])]))
+                _kill(chance.choice([group for name, group in supervisor.groups.items() if name.startswith(left[0])]))
                 outcome.kills.append(left.pop(0))
                 next_kill = time.monotonic() + chance.uniform(0.5, longest_peace)
             if time.monotonic() - started > _PATIENCE_SECONDS:
@@ -166,7 +165,7 @@ def _made_by_one(requests: Sequence[RunRequest], base_url: str) -> dict[str, pl.
     port = urlsplit(base_url).port or 0
     with _folder() as folder, Endpoint(latency=0.0, port=port):  # at its old address, which is in the requests
         os.environ["SHABERI_WAREHOUSE"] = str(folder / "warehouse")
-        workspace = Installation(Settings.from_environment(), environment={})
+        workspace = Workspace(Settings.from_environment(), environment={})
         for request in requests:
             spec = plan_run(request, workspace)
             store_run(spec, workspace)
@@ -217,7 +216,7 @@ def _submit(requests: Sequence[RunRequest]) -> list[str]:
     from shaberi_dagster.defs.jobs import Materialization, register
     from shaberi_dagster.defs.submission import submit
 
-    workspace = Installation(Settings.from_environment(), environment={})
+    workspace = Workspace(Settings.from_environment(), environment={})
     instance = open_instance(workspace.settings.dagster_home)
     submitted = []
     for request in requests:
@@ -263,11 +262,9 @@ def _failures(submitted: Sequence[str]) -> Iterator[str]:
                 yield f"Dagster run {run_id} {run and run.status}: {errors} {last}"
 
 
-def _kill(part: ClusterProcess) -> None:
-    if part.process is not None:  # else it is about to be started anew
-        with suppress(ProcessLookupError):
-            os.killpg(part.process.pid, signal.SIGKILL)
-        part.process.wait()
+def _kill(group: int) -> None:
+    with suppress(ProcessLookupError):  # it is about to be started again
+        os.killpg(group, signal.SIGKILL)
 
 
 def _questions(folder: Path, number: int) -> Path:

@@ -31,12 +31,12 @@ from typing import Any, Self
 import orjson
 import polars as pl
 
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.journal.files import FileJournals
 from shaberi_dagster.lake.catalog import open_catalog, run_query
+from shaberi_dagster.lake.journal.files import FileJournals
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
 from shaberi_dagster.runs.stored import store_run
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,13 +44,13 @@ _PATIENCE_SECONDS = 300
 _BENCHMARK, _STAGE = "rakuda", "answers"
 _VICTIM = """
 import sys
-from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.runs.stages.evaluation import materialize
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.runs.workspace import Workspace
 run_id, stage, benchmark, options = sys.argv[1:]
 options = CallOptions.model_validate_json(options)
-materialize(stage, run_id, [benchmark], Installation(Settings.from_environment(), environment={}, options=options))
+materialize(stage, run_id, [benchmark], Workspace(Settings.from_environment(), environment={}, options=options))
 """
 
 BEFORE, CALLING, ANSWERED, CALLS_IN, ANSWERS_IN, ENDED = (
@@ -171,7 +171,7 @@ class Stage:
         self.most_at_once = options.concurrency or options.max_concurrency
         self._endpoint, self._options, self._errors = endpoint, options, folder / "stderr"
         self._environment = os.environ | {"SHABERI_WAREHOUSE": str(self.warehouse)}
-        self.workspace = Installation(Settings.from_environment(self._environment), environment={})
+        self.workspace = Workspace(Settings.from_environment(self._environment), environment={})
         (folder / f"{_BENCHMARK}.jsonl").write_bytes(
             b"".join(
                 orjson.dumps({"question": f"質問{number}は何ですか。", "category": "地理"}) + b"\n"

@@ -25,8 +25,8 @@ from rich.console import Console
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from shaberi_dagster.judges.rules.base import GradedQuestion  # noqa: E402  (found through the line above)
-from shaberi_dagster.judges.rules.registry import GRADERS  # noqa: E402
+from shaberi_dagster.tasks.judges.rules.base import GradedQuestion  # noqa: E402  (found through the line above)
+from shaberi_dagster.tasks.judges.rules.registry import GRADERS  # noqa: E402
 from tests.judges.rules import corpus, test_corpus  # noqa: E402
 
 SAY = Console(markup=False, highlight=False, soft_wrap=True, width=200).print

@@ -26,10 +26,10 @@ import polars as pl
 
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.compaction import compact_lake
+from shaberi_dagster.lake.queries import QUERIES
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.lake.store import WRITER, Lake
 from shaberi_dagster.lake.views import public_views
-from shaberi_dagster.reports.named_queries import QUERIES
 
 _CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 _QUESTIONS = {"elyza": 100, "tengu": 120, "mt_bench": 60, "rakuda": 40}
@@ -47,6 +47,8 @@ _JUDGES = {
 _RUN = ["run_id", "model", "run_tag"]
 _SAMPLE = [*_RUN, "benchmark", "question_set", "question_id", "sample_index"]
 _ANSWER_LENGTH, _JUDGEMENT_LENGTH = 620, 330  # median characters
+_REPLACED_TABLES = ("answers", "judgements", "scores")
+_LARGE_FILE = 100 << 20  # what delta-rs compacts to by itself
 
 
 @dataclass(frozen=True)
@@ -319,6 +321,71 @@ def _spread(values: Sequence[float]) -> str:
     return f"{min(values):.0f} / {statistics.median(values):.0f}"
 
 
+@dataclass
+class Replaced:
+    """What it took to replace some runs in one table, on average.
+
+    Attributes:
+        files: Files written.
+        megabytes: Of them.
+        seconds: Time.
+    """
+
+    files: float = 0
+    megabytes: float = 0
+    seconds: float = 0
+
+
+def replace_runs(lake: Lake, table: str, runs: list[str], *, large: bool) -> Replaced:
+    """Replace the rows of each run by themselves."""
+    cost = Replaced()
+    for run in runs:
+        if large:  # again: what is written has the new size
+            _merge(lake, table)
+        rows, before = lake.read(table, {"run_id": run}), set(lake.delta(table).file_uris())
+        started = time.perf_counter()
+        lake.replace(table, rows, {"run_id": run})
+        cost.seconds += (time.perf_counter() - started) / len(runs)
+        written = set(lake.delta(table).file_uris()) - before
+        cost.files += len(written) / len(runs)
+        cost.megabytes += sum(Path(file).stat().st_size for file in written) / 1e6 / len(runs)
+    return cost
+
+
+def _merge(lake: Lake, table: str) -> None:
+    """Make files as large as delta-rs does by itself."""
+    lake.delta(table).optimize.compact(target_size=_LARGE_FILE, writer_properties=WRITER)
+
+
+def measure_replacing(lake: Lake, n_runs: int, *, large: bool) -> list[str]:
+    """Lines of a markdown table: files of each table, and what replacing a run takes."""
+    known = sorted(lake.read("runs", columns=["run_id"])["run_id"])
+    runs = [known[len(known) * (number + 1) // (n_runs + 1)] for number in range(n_runs)]
+    lines = []
+    for table in _REPLACED_TABLES:
+        if large:
+            _merge(lake, table)
+        sizes = [Path(file).stat().st_size / 1e6 for file in lake.delta(table).file_uris()]
+        cost = replace_runs(lake, table, runs, large=large)
+        stored = f"{sum(sizes):.0f} MB in {len(sizes)}, largest {max(sizes):.0f} MB"
+        title = "up to 100 MB" if large else "16 MB, by model"
+        lines.append(f"| {title} | `{table}` | {stored} | {cost.megabytes:.1f} | {cost.seconds:.2f} |")
+    return lines
+
+
+def replacing(lake: Lake, n_runs: int) -> str:
+    """Measure what is written anew to replace old runs by the same rows: in large files, and in the compacted ones."""
+    lines = measure_replacing(lake, n_runs, large=True)
+    for table in _REPLACED_TABLES:
+        _merge(lake, table)
+    started = time.perf_counter()
+    compact_lake(lake)
+    compacted = f"compacted in {time.perf_counter() - started:.1f} s\n\n"
+    lines += measure_replacing(lake, n_runs, large=False)
+    heads = ["| files of | table | files | MB written for a run | seconds |", "|---|---|---|--:|--:|"]
+    return compacted + "\n".join([*heads, *lines])
+
+
 def main() -> None:
     """Entry point."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -326,6 +393,7 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=560)
     parser.add_argument("--repetitions", type=int, default=5, help="of each statement, after a first one")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--replace", type=int, metavar="RUNS", help="replace so many runs, one by one, instead")
     parser.add_argument("--plan", nargs="+", default=(), metavar="NAME", help="show DuckDB's plans of these instead")
     options = parser.parse_args()
     warnings.filterwarnings("ignore", message="Arrow output on a DB-API result")
@@ -335,6 +403,9 @@ def main() -> None:
             started = time.perf_counter()
             write_history(folder, Size(options.models, options.seed))
             print(f"written in {time.perf_counter() - started:.0f} s")  # noqa: T201
+        if options.replace:
+            print(replacing(Lake(folder), options.replace))  # noqa: T201
+            return
         if options.plan:
             print(plans(folder, options.plan))  # noqa: T201
             return

@@ -10,28 +10,59 @@ import argparse
 import json
 import os
 import platform
+import re
 import resource
 import statistics
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees, named_trees
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
 from shaberi_dagster.lake.compaction import compact_lake
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 
+_ANSWER = re.compile(rb'("ModelAnswer": ?"(?:[^"\\]|\\.)*)"')
 QUESTIONS = {
     "leaderboard": "from leaderboard",
     "leaderboard over shared judges": "from multi_judge_leaderboard",
     "judges' agreement": "from judge_agreement",
     "duplicates": "from duplicates",
 }
+
+
+def copy(file: Path, source: Path, target: Path, copies: int) -> int:
+    """Write all copies of a file.
+
+    Returns:
+        Their size in bytes.
+    """
+    content = file.read_bytes()
+    place = target / file.relative_to(source)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    size = 0
+    for number in range(copies):
+        own = _ANSWER.sub(rb'\1 [%d]"' % number, content) if number else content
+        name = f"{file.stem}.copy{number}.json" if number else file.name
+        size += place.with_name(name).write_bytes(own)
+    return size
+
+
+def copied(trees: Mapping[str, Path], folder: Path, copies: int) -> dict[str, Path]:
+    """Make trees of copies: those of a model are `{model}.copyN`, and their answers end with ` [N]`."""
+    for name, tree in trees.items():
+        work = partial(copy, source=tree, target=folder / name, copies=copies)
+        with ProcessPoolExecutor() as processes:
+            list(processes.map(work, sorted(tree.rglob("*.json")), chunksize=8))
+    return {name: folder / name for name in trees}
 
 
 def naive_means(trees: list[Path]) -> float:
@@ -65,12 +96,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trees", nargs="+", help="NAME=FOLDER or FOLDER")
     parser.add_argument("--repetitions", type=int, default=7, help="of each query")
+    parser.add_argument("--copies", type=int, default=1, help="of each tree, with other models and answers in each")
     options = parser.parse_args()
     trees = named_trees(options.trees)
     console = Console(width=120)
     console.print(f"{platform.platform()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} at the start")
     with tempfile.TemporaryDirectory() as folder:
-        workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": f"{folder}/warehouse"}))
+        if options.copies > 1:
+            trees = copied(trees, Path(folder) / "copies", options.copies)
+        workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": f"{folder}/warehouse"}))
         result = import_trees(ImportRequest(trees), workspace)
         megabytes = result.bytes_read / 1e6
         compact_lake(workspace.lake, retention_hours=0)

@@ -37,9 +37,9 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from shaberi_dagster.journal.claims import FileClaims
-from shaberi_dagster.journal.files import FileJournal, OtherFiles
-from shaberi_dagster.journal.records import Call
+from shaberi_dagster.lake.journal.claims import FileClaims
+from shaberi_dagster.lake.journal.files import FileJournal, OtherFiles
+from shaberi_dagster.lake.journal.records import Call
 from shaberi_dagster.llm.engine import Engine
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.request import ChatRequest, Endpoint

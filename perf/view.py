@@ -4,6 +4,11 @@
 
 The two models with most judges are compared. At the end the lake as one file: its size, and with --browser how long
 Chromium takes to draw it from the disk.
+
+With --pictures FOLDER it takes the pictures of README and docs/viewer.md anew instead, from an imported history of the
+old suite (`shaberi import-legacy shisa=path/to/tree lightblue=path/to/other`). They show published runs and questions
+of Rakuda (MIT). Pictures with answers are of invented models:
+SHABERI_SCREENSHOTS=docs/images pytest tests/e2e/test_view.py -k pictures
 """
 
 import argparse
@@ -29,6 +34,15 @@ select run_id from metrics where null_policy = 'legacy' and pipeline = 'baseline
 group by run_id order by count(distinct benchmark) desc, count(distinct judge) desc, run_id limit 2
 """
 
+_PAIR = "m=unsloth__phi-4@@legacy-shisa&m=ablation-176-a175.finaldpo2-shisa-v2-llama-3.1-8b@@legacy-shisa"
+_PICTURES = {
+    "leaderboard": ("/", 780),
+    "questions": (f"/questions?{_PAIR}&set=rakuda@40&flag=loses", 620),
+    "compare": (f"/compare?{_PAIR}", 780),
+    "judges": ("/judges", 980),
+}
+"""Address and height by the name of the picture."""
+
 
 def main() -> None:
     """Entry point."""
@@ -36,7 +50,11 @@ def main() -> None:
     parser.add_argument("warehouse", type=Path)
     parser.add_argument("--word", default="渋谷")
     parser.add_argument("--browser", help="Path of a Chromium, to draw the file.")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="take pictures instead")
     options = parser.parse_args()
+    if options.pictures:
+        _take_pictures(options.warehouse, options.pictures, options.browser)
+        return
     with closing(open_catalog(options.warehouse)) as catalog:
         models = tuple(("m", run_id) for (run_id,) in catalog.execute(_LARGEST).fetchall())
         ((n,),) = catalog.execute("select count(*) from judgements").fetchall()
@@ -95,6 +113,19 @@ def _drawn(file: Path, browser: str) -> float:
         page.goto(file.as_uri())
         page.locator("#scores[data-drawn]").wait_for(state="attached")
         return time.perf_counter() - started
+
+
+def _take_pictures(warehouse: Path, folder: Path, browser: str | None) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with served(warehouse) as url, sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
+        for name, (address, height) in _PICTURES.items():
+            page = chromium.new_page(viewport={"width": 1280, "height": height}, color_scheme="light")
+            reply = page.goto(url.removesuffix("/") + address)
+            if reply is None or not reply.ok:
+                sys.exit(f"{address}: {page.inner_text('main')}")
+            page.screenshot(path=folder / f"view-{name}.png")
 
 
 @contextmanager

@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_as_of, open_catalog, run_query
 from shaberi_dagster.lake.connections import frame_of, within
+from shaberi_dagster.lake.queries import find_query
+from shaberi_dagster.reports.blocks import Document, Report, Row
 from shaberi_dagster.reports.declared import REPORTS
-from shaberi_dagster.reports.inspection import Filter, read_questions, read_runs
-from shaberi_dagster.reports.named_queries import find_query
-from shaberi_dagster.reports.question import QuestionReport, read_question
+from shaberi_dagster.reports.questions import Filter, read_question, read_questions, read_runs
 from shaberi_dagster.reports.reading import read_report, report_frame
-from shaberi_dagster.reports.report import Document, Report
 from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
-from shaberi_dagster.reports.score_reading import read_rankings, read_scores
-from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.sweep import SweepReport, read_sweep
+from shaberi_dagster.reports.scores import ScoreReport, read_rankings, read_scores
+from shaberi_dagster.reports.sweep import read_sweep
 from shaberi_dagster.settings import Settings, warehouse_folder
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.permissions import private_files
 
 if TYPE_CHECKING:
@@ -92,8 +90,8 @@ class LakeReader:
         with self._catalog() as catalog:
             return read_rankings(catalog, _chosen(ScoreSelection, selection)).ranking_frame
 
-    def sweep(self, models: Sequence[str], tags: Sequence[str]) -> SweepReport:
-        """Runs that differ in a setting: scores compared with the best, and what their answers cost.
+    def sweep(self, models: Sequence[str], tags: Sequence[str]) -> Sequence[Sequence[Row]]:
+        """Runs that differ in a setting: the standings of each ranking, with what their answers cost.
 
         Args:
             models: Their models.
@@ -129,7 +127,7 @@ class LakeReader:
             which: A filter as that of `inspect-output`: `benchmark:elyza score<5 sort:difference words`.
 
         Raises:
-            ConfigurationError: There is no such run, or the filter is none.
+            ConfigurationError: There is no such run, or the filter is not valid.
         """
         import polars as pl
 
@@ -149,7 +147,7 @@ class LakeReader:
 
     def question(
         self, benchmark: str, position: int, *, question_set: str | None = None, models: Sequence[str] = ()
-    ) -> QuestionReport:
+    ) -> dict[str, Any]:
         """A question with its answers and judgements.
 
         Args:

@@ -5,25 +5,17 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
+from shaberi_dagster.util.folders import plugin_folders, project_folder
 from shaberi_dagster.util.permissions import make_folder
 
 MIRROR_MARK = "_mirror"
 """File in a warehouse that mirrors a store: the store's URI."""
-VERSION = "0.1.0"
+VERSION = "1.0.0"
 _STORE = re.compile(r"s3://[a-z0-9][a-z0-9.-]+(/[\w.-]+)*/?")
-_CHECKOUT = Path(__file__).resolve().parent.parent
-
-
-def project_folder(name: str) -> Path:
-    """A folder of the project (`prompts`, `sql`): beside the package in a checkout, inside it in a wheel."""
-    packaged = Path(__file__).resolve().parent / "_project" / name
-    return packaged if packaged.is_dir() else _CHECKOUT / name
 
 
 def database_url(environment: Mapping[str, str] = os.environ) -> str | None:
@@ -42,35 +34,6 @@ def database_label(url: str) -> str:
     except ValueError:
         return "unreadable"
     return f"{parts.scheme}://{place}{parts.path}" if parts.scheme and place else "unreadable"
-
-
-def plugin_folders(environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """Return the plugin folders: `SHABERI_PLUGINS`, or `plugins/` in the working directory, then installed ones.
-
-    Several are separated as in `PATH`. An installed package has one where its entry point of the group `shaberi` leads
-    to.
-    """
-    own = named_plugin_folders(environment) or [Path("plugins").absolute()]
-    return tuple(dict.fromkeys([*own, *_installed_plugins()]))
-
-
-def named_plugin_folders(environment: Mapping[str, str] = os.environ) -> list[Path]:
-    """Return the folders that `SHABERI_PLUGINS` names."""
-    named = environment.get("SHABERI_PLUGINS", "").split(os.pathsep)
-    return [Path(path).expanduser().absolute() for path in named if path]
-
-
-@cache
-def _installed_plugins() -> tuple[Path, ...]:
-    """The folders that entry points name, found without running anything of their packages."""
-    from importlib import metadata
-
-    folders = []
-    for point in metadata.entry_points(group="shaberi"):
-        package, *inner = point.module.split(".")
-        spec = find_spec(package)
-        folders += [Path(place, *inner) for place in (spec.submodule_search_locations or () if spec else ())]
-    return tuple(folders)
 
 
 def check_writable(folder: Path, advice: str) -> None:

@@ -70,35 +70,32 @@ _HEAVY = [
     "shaberi_dagster.cli.sql",
     "shaberi_dagster.cli.report",
     "shaberi_dagster.cli.reprocess",
-    "shaberi_dagster.consensus.council",
-    "shaberi_dagster.consensus.elo",
-    "shaberi_dagster.consensus.majority",
-    "shaberi_dagster.consensus.standard",
+    "shaberi_dagster.tasks.consensus.council",
+    "shaberi_dagster.tasks.consensus.elo",
+    "shaberi_dagster.tasks.consensus.majority",
+    "shaberi_dagster.tasks.consensus.standard",
     "shaberi_dagster.definitions",
-    "shaberi_dagster.defs.doctor.examination",
+    "shaberi_dagster.doctor.examination",
     "shaberi_dagster.defs.operations",
     "shaberi_dagster.defs.running",
-    "shaberi_dagster.journal.claims",
-    "shaberi_dagster.journal.files",
-    "shaberi_dagster.judges.rules.numeric",
+    "shaberi_dagster.lake.journal.claims",
+    "shaberi_dagster.lake.journal.files",
+    "shaberi_dagster.tasks.judges.rules.numeric",
     "shaberi_dagster.llm.engine",
     "shaberi_dagster.llm.providers.openai_chat",
-    "shaberi_dagster.passes.lang_mixing",
-    "shaberi_dagster.passes.repetition",
+    "shaberi_dagster.tasks.passes.lang_mixing",
+    "shaberi_dagster.tasks.passes.repetition",
     "shaberi_dagster.reports.comparison",
-    "shaberi_dagster.reports.leaderboard",
-    "shaberi_dagster.reports.plan",
-    "shaberi_dagster.reports.score_reading",
-    "shaberi_dagster.show.comparison",
-    "shaberi_dagster.show.ensemble",
-    "shaberi_dagster.show.rows",
-    "shaberi_dagster.show.scores",
+    "shaberi_dagster.reports.scores",
+    "shaberi_dagster.reports.operations",
+    "shaberi_dagster.reports.ensemble",
+    "shaberi_dagster.reports.sql_rows",
+    "shaberi_dagster.reports.score_page",
     "shaberi_dagster.statistics.ties",
     "shaberi_dagster.viewer.html",
     "shaberi_dagster.viewer.web.templates",
     "structlog",
     "tests.stages_alone",
-    "typer._adapters",
     "upath.implementations.local",
 ]
 
@@ -189,7 +186,7 @@ def _become(module: Any, request: dict[str, Any], descriptors: Sequence[int]) ->
     os.environ.update(request["environment"])
     sys.argv = [request["command"], *request["arguments"]]
     os.execv = _become_module  # type: ignore[assignment]
-    sys.modules["__main__"].__package__ = None  # as in a script; click looks for the program's name there
+    sys.modules["__main__"].__package__ = None  # as in a script; as a script has it
     code: Any = 1
     try:
         with _stages_alone() if request.get("without_dagster") else nullcontext():
@@ -214,9 +211,11 @@ def _become_module(_: str, command: Sequence[str]) -> NoReturn:
 
     The daemon does without the code location, whose server imports everything once more and which no test here needs.
     """
-    _, _, module, *arguments = command
+    program, _, module, *arguments = command
     if module == "shaberi_dagster.defs.daemon":
         arguments = ["run", "--empty-workspace"]
+    if program.endswith("dagster-daemon"):
+        module, arguments = "dagster._daemon", list(command[1:])
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -113,15 +113,32 @@ def settings() -> Settings:
 @pytest.fixture
 def workspace(settings: Settings) -> "Iterator[Workspace]":
     """An empty lake, the project's prompts, and an environment without keys, of which no later test's engine reads."""
-    from shaberi_dagster.exchange.installation import Installation
-    from shaberi_dagster.runs.workspace import _threads
+    from shaberi_dagster.runs.workspace import Workspace, _threads
 
-    own = Installation(settings, environment={})
+    own = Workspace(settings, environment={})
     yield own
     thread = _threads.get(os.getpid())
     if thread and thread.engine._environment is own.environment:
         atexit.unregister(_threads.pop(os.getpid()).close)
         thread.close()
+
+
+@pytest.fixture
+def engine() -> Iterator[None]:
+    """All calls of a test in this process are made by one engine, which has no keys."""
+    from tests.example_runs import own_engine
+
+    with own_engine({}):
+        yield
+
+
+@pytest.fixture(scope="module")
+def results_left_out() -> Iterator[None]:
+    """What is written to `results/` is looked at elsewhere."""
+    from tests.example_runs import without_results
+
+    with without_results():
+        yield
 
 
 @pytest.fixture
@@ -136,8 +153,8 @@ def mock() -> "Iterator[MockEndpoint]":
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often the catalog, each run's files and each summary were written in this process."""
-    from shaberi_dagster.exchange.results import results_tree
     from shaberi_dagster.lake import catalog
+    from shaberi_dagster.runs.results import results_tree
 
     counts: Counter[str] = Counter()
 

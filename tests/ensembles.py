@@ -4,14 +4,14 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from shaberi_dagster.benchmarks.questions import Question, load_question_set
-from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stages.evaluation import materialize
+from shaberi_dagster.runs.stages.ordered import STAGE_NAMES
+from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.ordered import STAGE_NAMES
-from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.tasks.benchmarks.questions import Question, load_question_set
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
+from shaberi_dagster.tasks.consensus.registry import DEFAULT_STRATEGIES
 from tests.example_runs import ask
 from tests.mock_endpoint import MockEndpoint, Scripted
 

@@ -12,18 +12,17 @@ import orjson
 import polars as pl
 import pytest
 
-from shaberi_dagster.exchange import publishing
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.llm.engine import Engine, RetrySettings
+from shaberi_dagster.runs import workspace as runs_workspace
 from shaberi_dagster.runs import workspace as workspace_module
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.stages.evaluation import materialize
+from shaberi_dagster.runs.stages.ordered import STAGE_NAMES, calling_stage
+from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import EngineThread, Workspace
-from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.ordered import STAGE_NAMES, calling_stage
-from shaberi_dagster.stages.result import StageResult
 from tests.mock_endpoint import MockEndpoint
 
 
@@ -44,8 +43,8 @@ def own_engine(environment: Mapping[str, str]) -> Iterator[None]:
 def without_results() -> Iterator[None]:
     """Within this context nothing is written to `results/` after each stage of a few rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(publishing, "write_manifest", lambda *_, **__: None)
-        patch.setattr(publishing, "export_runs", lambda *_, **__: SimpleNamespace(failed={}))
+        patch.setattr(runs_workspace, "write_manifest", lambda *_, **__: None)
+        patch.setattr(runs_workspace, "export_runs", lambda *_, **__: SimpleNamespace(failed={}))
         yield
 
 
@@ -70,7 +69,7 @@ def stored_run(workspace: Workspace, request: RunRequest) -> RunSpec:
 
 def reusing(workspace: Workspace) -> Workspace:
     """The workspace of a command with --reuse: replies of other runs from the same address count."""
-    return Installation(workspace.settings, environment={}, options=CallOptions(reuse=True))
+    return Workspace(workspace.settings, environment={}, options=CallOptions(reuse=True))
 
 
 def frozen(spec: RunSpec, workspace: Workspace) -> None:

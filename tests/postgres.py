@@ -8,13 +8,16 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 import psycopg2
 import pytest
+
+from shaberi_dagster.defs.leases import LOCK
+from shaberi_dagster.lake.journal.postgres import connect, try_lock
 
 IN_CI = os.environ.get("CI") == "true"
 PASSWORD = "not-to-be-written"
@@ -116,3 +119,10 @@ def _execute(url: str, statement: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement)
     connection.close()
+
+
+@contextmanager
+def leased(dagster_run_id: str, url: str) -> Iterator[bool]:
+    """Within this context a run looks like one that a worker is at work on; yields whether no other one was."""
+    with closing(connect(url)) as connection:
+        yield try_lock(connection, LOCK, dagster_run_id)

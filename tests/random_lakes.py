@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
+from shaberi_dagster.deciding.promotion import promote
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import write_catalog
-from shaberi_dagster.reports.baselines import promote
+from shaberi_dagster.runs.stages.evaluation import materialize
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.evaluation import materialize
 from tests.exchange.trees.trees import LegacyTree
 from tests.judged_ensembles import judged_ensemble
 

@@ -7,10 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.consensus.registry import DEFAULT_STRATEGIES
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.journal.records import Call, Usage
+from shaberi_dagster.lake.journal.records import Call, Usage
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Keys
 from shaberi_dagster.llm.request import ChatRequest
@@ -18,9 +15,11 @@ from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import judged_again, plan_run
 from shaberi_dagster.runs.questions import load_questions
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stages.base import RowStage
+from shaberi_dagster.runs.stages.ordered import CALLING_NAMES, calling_stage
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.base import RowStage
-from shaberi_dagster.stages.ordered import CALLING_NAMES, calling_stage
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.tasks.consensus.registry import DEFAULT_STRATEGIES
 from shaberi_dagster.util.identity import sha256_text
 
 _NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -54,7 +53,7 @@ class FrameLake:
 
 def on_frames(workspace: Workspace) -> Workspace:
     """The workspace with an empty lake of frames."""
-    own = Installation(workspace.settings, environment={})
+    own = Workspace(workspace.settings, environment={})
     own.__dict__["lake"] = FrameLake()
     return own
 
@@ -116,21 +115,11 @@ def half_made(request: RunRequest, random: Random, workspace: Workspace) -> RunS
         if (name == "consensus" and not spec.has_consensus) or (name == "pass_outputs" and not spec.passes):
             continue
         stage = calling_stage(name)(plan)
-        planned = _as_stored(stage, random)
+        planned = stage.planned()
         rows = [row for one in planned.iter_rows(named=True) for row in _made(stage, one, random)]
         lake.add(name, [run | row for row in rows])
         _pay(stage, planned, random)
     return spec
-
-
-def _as_stored(stage: RowStage[Any], random: Random) -> pl.DataFrame:
-    """The planned rows, some with values that once were in the place of today's."""
-    planned = stage.planned()
-    for column, planned_by_former in stage.identity_aliases().items():
-        former = {now: before for before, now in planned_by_former.items()}
-        values = [former.get(value, value) if random.random() < 0.5 else value for value in planned[column]]
-        planned = planned.with_columns(pl.Series(column, values, dtype=pl.String()))
-    return planned
 
 
 def _made(stage: RowStage[Any], planned: dict[str, Any], random: Random) -> Iterator[dict[str, Any]]:

@@ -8,9 +8,9 @@ import pytest
 
 from shaberi_dagster.defs import execution, jobs, partitions, reprocess
 from shaberi_dagster.defs.jobs import Materialization
-from shaberi_dagster.defs.resources import COMMAND_TAG, WorkspaceResource
-from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.ordered import STAGE_NAMES
+from shaberi_dagster.runs.stages.evaluation import materialize
+from shaberi_dagster.runs.stages.ordered import STAGE_NAMES
+from shaberi_dagster.runs.workspace import Workspace
 
 
 @contextmanager
@@ -27,12 +27,9 @@ def stages_alone() -> Iterator[None]:
         yield
 
 
-def _make(wanted: Materialization, instance: dg.DagsterInstance) -> None:
+def _make(wanted: Materialization, instance: dg.DagsterInstance, workspace: Workspace) -> None:
     del instance
     again = {"judgements": wanted.reprocess, "pass_outputs": wanted.reexamine}
-    workspace = WorkspaceResource().workspace(
-        options=wanted.options, spender=wanted.tags.get(COMMAND_TAG, wanted.run_id)
-    )
     for stage in (one for one in STAGE_NAMES if one in wanted.stages):
         judges = wanted.judges if stage == "judgements" else ()
         materialize(stage, wanted.run_id, wanted.benchmarks, workspace, judges, reprocess=again.get(stage, False))

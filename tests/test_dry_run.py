@@ -10,24 +10,18 @@ import pytest
 from shaberi_dagster.runs.forecast import Forecast
 from shaberi_dagster.runs.planning import judged_again, plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stages.forecast import forecast
+from shaberi_dagster.runs.stages.ordered import CALLING_NAMES, STAGE_NAMES
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.forecast import forecast
-from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGE_NAMES
 from tests.ensembles import DECIDER, GRADER, ask_ensemble, prompt_of
-from tests.example_runs import ask, own_engine, stages_made, without_results
+from tests.example_runs import ask, stages_made
 from tests.mock_endpoint import MockEndpoint, Scripted, content_for, running_mock
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine", "results_left_out")]
 
 _GUARD = {"passes": ["safety_check"], "pass_options": ["safety_check.model=guard"]}
 _ALL = ["standard", "majority", "elo", "council", "plurality"]
-
-
-@pytest.fixture(autouse=True)
-def engine() -> Iterator[None]:
-    with own_engine({}), without_results():
-        yield
 
 
 def _says(body: dict[str, Any], number: int) -> Scripted:

@@ -1,31 +1,21 @@
 import json
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 
-import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionBusyError
-from shaberi_dagster.exchange.publishing import publish
 from shaberi_dagster.lake.catalog import open_catalog, run_query
+from shaberi_dagster.runs.stages.evaluation import check_endpoints, materialize
+from shaberi_dagster.runs.stages.ordered import STAGE_NAMES, stage_named
 from shaberi_dagster.runs.stored import stored_spec
-from shaberi_dagster.runs.workspace import Workspace, reporting_to
-from shaberi_dagster.stages.evaluation import check_endpoints, materialize
-from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
-from shaberi_dagster.util.progress import LogReporter
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.util.errors import ConfigurationError, EndpointError, PartitionBusyError
 from tests.ensembles import ask_ensemble, scripted
-from tests.example_runs import ask, materialized, own_engine, stored_run
+from tests.example_runs import ask, materialized, stored_run
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.results_tree import assert_valid_tree, problems
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(autouse=True)
-def engine() -> Iterator[None]:
-    with own_engine({}):
-        yield
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 
 def test_a_run_goes_from_its_spec_to_a_leaderboard_that_sql_shows(workspace: Workspace, mock: MockEndpoint) -> None:
@@ -49,26 +39,6 @@ def test_a_run_goes_from_its_spec_to_a_leaderboard_that_sql_shows(workspace: Wor
         own = judgements.filter(benchmark=benchmark, judge=judge)["score"]
         assert score == pytest.approx(own.mean() * (2 if benchmark == "elyza" else 1))
         assert planned == scored == len(own)
-
-
-def test_a_whole_run_a_second_time_asks_nothing(workspace: Workspace, mock: MockEndpoint) -> None:
-    spec = stored_run(workspace, ask(mock))
-    materialized(spec, workspace)
-    requests = mock.stats()["requests"]
-    materialized(stored_run(workspace, ask(mock)), workspace)
-    assert mock.stats()["requests"] == requests == 10
-
-
-def test_a_run_with_failures_is_partial_and_becomes_complete(workspace: Workspace) -> None:
-    with running_mock(p_500=1.0) as mock:
-        spec = stored_run(workspace, ask(mock))
-        outcomes = materialized(spec, workspace)
-        assert outcomes["metrics"].facts["n_failed"] == 5
-        assert workspace.lake.read("runs")["status"].to_list() == ["partial"]
-        mock.options.p_500 = 0.0
-        outcomes = materialized(spec, workspace)
-        assert outcomes["metrics"].facts["n_failed"] == 0
-    assert workspace.lake.read("runs")["status"].to_list() == ["complete"]
 
 
 def test_benchmarks_that_the_run_has_not_are_left_out(workspace: Workspace, mock: MockEndpoint) -> None:
@@ -98,7 +68,7 @@ def test_an_error_becomes_the_state_of_the_run(
         def fails(*_: object, error: BaseException = error) -> None:
             raise error
 
-        monkeypatch.setattr("shaberi_dagster.stages.answers.Answers.materialize", fails)
+        monkeypatch.setattr("shaberi_dagster.runs.stages.answers.Answers.materialize", fails)
         with pytest.raises(type(error)):
             materialize("answers", spec.run_id, ["tengu"], workspace)
         row = workspace.lake.read("runs").row(0, named=True)
@@ -125,32 +95,6 @@ def test_endpoints_are_checked_before_anything_is_paid(workspace: Workspace) -> 
         assert open_to_all.stats()["requests"] == guarded.stats()["requests"] == 0
 
 
-def test_a_key_variable_that_was_named_must_be_set(workspace: Workspace, mock: MockEndpoint) -> None:
-    spec = stored_run(workspace, ask(mock, api_key_variable="MY_OWN_KEY"))
-    bound = replace(workspace, environment={"SHABERI_KEY_HOSTS": "MY_OWN_KEY=127.0.0.1"})
-    with pytest.raises(ConfigurationError, match="set MY_OWN_KEY to the API key for"):
-        check_endpoints(spec, bound, answers=[*spec.benchmarks], judges=[])
-
-
-def test_progress_is_told_for_every_benchmark_and_judge(workspace: Workspace, mock: MockEndpoint) -> None:
-    lines: list[str] = []
-    spec = stored_run(workspace, ask(mock, judge_models=["judge-a", "judge-b"]))
-    with reporting_to(LogReporter(lines.append)):
-        materialized(spec, workspace, "answers", "judgements")
-    for start in ("answers tengu 5/5", "judgements tengu (judge-a) 5/5", "judgements tengu (judge-b) 5/5"):
-        assert any(line.startswith(f"{start}, 0 failed") for line in lines), lines
-
-
-def test_all_rows_of_a_run_carry_its_name(workspace: Workspace, mock: MockEndpoint) -> None:
-    spec = stored_run(workspace, ask(mock, model="org/モデル 7B", tag="t-run2"))
-    materialized(spec, workspace)
-    for table in ("answers", "judgements", "scores", "metrics"):
-        names = workspace.lake.read(table).select("run_id", "model", "run_tag").unique().rows()
-        assert names == [(spec.run_id, "org/モデル 7B", "t-run2")], table
-    metrics = workspace.lake.read("metrics").select(pl.col("base_tag", "run_number")).unique().rows()
-    assert metrics == [("t", 2)]
-
-
 def _told(workspace: Workspace) -> tuple[str, list[str]]:
     """Status and incomplete parts of the only manifest, which is valid."""
     (path,) = workspace.settings.results.glob("*/*/manifest.json")
@@ -168,7 +112,7 @@ def test_the_manifest_says_after_every_stage_what_is_missing(workspace: Workspac
     for stage in STAGE_NAMES:
         materialize(stage, spec.run_id, ["tengu"], workspace)
         assert _told(workspace) == ("running", missing.get(stage, []))
-    publish(workspace)
+    workspace.publish()
     assert _told(workspace) == ("complete", [])
     counts = assert_valid_tree(workspace.settings.results)
     assert (counts["answer"], counts["judgement"], counts["pass"]) == (5, 5, 10)
@@ -181,19 +125,9 @@ def test_the_manifest_of_an_ensemble_is_valid_after_every_stage(workspace: Works
             materialize(stage, spec.run_id, ["gsm8k"], workspace)
             missing = ["judgements rule:numeric"] if stage in {"answers", "consensus"} else []
             assert _told(workspace) == ("running", missing)
-    publish(workspace)
+    workspace.publish()
     counts = assert_valid_tree(workspace.settings.results)
     assert (counts["answer"], counts["consensus"], counts["judgement"]) == (9, 9, 9 + 9)
-
-
-def test_a_stage_that_fails_is_in_the_manifest(workspace: Workspace, mock: MockEndpoint) -> None:
-    spec = stored_run(workspace, ask(mock))
-    mock.options.key = "changed"
-    with pytest.raises(EndpointError):
-        materialize("answers", spec.run_id, ["tengu"], workspace)
-    (manifest,) = workspace.settings.results.glob("*/*/manifest.json")
-    assert "refuses us" in manifest.read_text(encoding="utf-8")
-    assert _told(workspace) == ("running", ["answers", "judgements judge-a"])
 
 
 def test_the_models_of_an_ensemble_and_the_run_itself_are_checked_before_anything_is_paid(workspace: Workspace) -> None:
@@ -206,3 +140,22 @@ def test_the_models_of_an_ensemble_and_the_run_itself_are_checked_before_anythin
             elsewhere = spec.model_copy(update={"members": members})
             with pytest.raises(EndpointError) if refused else nullcontext():
                 check_endpoints(elsewhere, workspace, answers=["gsm8k"], judges=[])
+
+
+def test_a_run_with_failures_is_partial_and_becomes_complete(workspace: Workspace) -> None:
+    with running_mock(p_500=1.0) as mock:
+        spec = stored_run(workspace, ask(mock))
+        outcomes = materialized(spec, workspace)
+        assert outcomes["metrics"].facts["n_failed"] == 5
+        assert workspace.lake.read("runs")["status"].to_list() == ["partial"]
+        mock.options.p_500 = 0.0
+        outcomes = materialized(spec, workspace)
+        assert outcomes["metrics"].facts["n_failed"] == 0
+    assert workspace.lake.read("runs")["status"].to_list() == ["complete"]
+
+
+def test_a_key_variable_that_was_named_must_be_set(workspace: Workspace, mock: MockEndpoint) -> None:
+    spec = stored_run(workspace, ask(mock, api_key_variable="MY_OWN_KEY"))
+    bound = replace(workspace, environment={"SHABERI_KEY_HOSTS": "MY_OWN_KEY=127.0.0.1"})
+    with pytest.raises(ConfigurationError, match="set MY_OWN_KEY to the API key for"):
+        check_endpoints(spec, bound, answers=[*spec.benchmarks], judges=[])

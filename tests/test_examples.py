@@ -104,7 +104,7 @@ _WORLD = [
 ]
 """How the folder of the examples is made."""
 _EXAMPLE = re.compile(
-    r"^    ((?:[A-Z_]+=\S+ |\. )?(?:run-evals|view-scores|inspect-output|quick-eval|shaberi|\.cluster).*)$",
+    r"^  ((?:[A-Z_]+=\S+ |\. )?(?:run-evals|view-scores|inspect-output|quick-eval|shaberi|\.cluster).*)$",
     re.MULTILINE,
 )
 _SECTION = re.compile(r"^### ([\w -]+)\n+```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -126,7 +126,7 @@ class Example:
 def _help_examples() -> Iterator[Example]:
     reference = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")  # test_reference.py: it is the help
     for command, text in _SECTION.findall(reference):
-        _, _, examples = text.partition("\n  Examples:\n")
+        _, _, examples = text.partition("\nExamples:\n")
         for line in _EXAMPLE.findall(examples):
             yield Example(f"{command} --help", (re.split(r"\s{2,}", line)[0],))
 
@@ -220,7 +220,7 @@ def made_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The folder of which each example has a copy."""
     folder = tmp_path_factory.mktemp("world")
     make_programs(folder / ".venv")
-    for path in (ROOT / "shaberi_dagster" / "benchmarks" / "starter").glob("*.jsonl"):
+    for path in (ROOT / "shaberi_dagster" / "tasks" / "benchmarks" / "starter").glob("*.jsonl"):
         lines = path.read_bytes().splitlines(keepends=True)
         more = [line.replace(b'"question": "', b'"question": "%d: ' % n) for n, line in enumerate(lines * 2)]
         write(folder / "questions" / path.name, b"".join([*lines, *more][: _N_TENGU if path.stem == "tengu" else 2]))

@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 from polars.testing import assert_frame_equal
 
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.runs import workspace as workspace_module
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stages.base import RowStage
+from shaberi_dagster.runs.stages.forecast import forecast
+from shaberi_dagster.runs.stages.ordered import CALLING_NAMES, calling_stage
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.base import RowStage
-from shaberi_dagster.stages.forecast import forecast
-from shaberi_dagster.stages.ordered import CALLING_NAMES, calling_stage
 from tests.ensembles import DECIDER, GRADER, ask_ensemble, scripted
 from tests.example_runs import ask, materialized, own_engine, stored_run, without_results
 from tests.mock_endpoint import MockEndpoint, content_for, running_mock
@@ -39,7 +38,7 @@ def varied(workspace: Workspace, tmp_path: Path) -> Workspace:
         file = folder / "variants" / "strict" / f"{template}.jinja"
         file.parent.mkdir(parents=True)
         file.write_text("別の文面", encoding="utf-8")
-    return Installation(replace(workspace.settings, prompts=folder), environment={})
+    return Workspace(replace(workspace.settings, prompts=folder), environment={})
 
 
 def _stages(spec: RunSpec, workspace: Workspace) -> Iterator[RowStage[Any]]:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import polars as pl
 import pytest
 
-from shaberi_dagster.exchange.publishing import publish
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.runs.planning import judged_again
 from shaberi_dagster.runs.stored import store_run
@@ -77,7 +76,7 @@ def test_each_benchmark_stands_in_the_folder_of_its_kind(workspace: Workspace, m
     materialized(once, workspace)
     wider = stored_run(workspace, ask(mock, benchmarks=["tengu"], samples=_SAMPLES, limit=_N))
     materialized(wider, workspace)
-    publish(workspace)
+    workspace.publish()
 
     (manifest,) = workspace.settings.results.glob("*/*/manifest.json")
     folder = manifest.parent / "artifacts"

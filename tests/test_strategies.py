@@ -16,14 +16,13 @@ import pytest
 import shaberi_dagster as shaberi
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.blocks import decimals
 from shaberi_dagster.reports.ensemble import read_stored_report
-from shaberi_dagster.reports.figures import decimals, signed
-from shaberi_dagster.show.data import as_json
-from shaberi_dagster.show.ensemble import ensemble_result
+from shaberi_dagster.reports.ensemble_page import ensemble_result
+from shaberi_dagster.reports.write import as_json
 from shaberi_dagster.statistics.significance import sign_flip_intervals
 from tests.commands import Finished, lake_of, run
 from tests.mock_endpoint import MockEndpoint, running_mock
-from tests.viewer.site import served
 
 pytestmark = pytest.mark.integration
 
@@ -45,25 +44,21 @@ def says(body: dict[str, Any], number: int) -> str:
     return f"The answer is {crc32(f'{prompt} {number}'.encode()) % 2}."
 
 
-def evaluate(
-    folder: Path, mock: MockEndpoint, *more: str, benchmarks: str = "tengu,gsm8k", tag: str = "five"
-) -> Finished:
+def evaluate(folder: Path, mock: MockEndpoint, *more: str) -> Finished:
     """`run-evals` with samples, strategies and two judges on a benchmark of judges and one of rules."""
     at = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url, "--questions", str(folder / "questions"))
     judges = ("--judge-model", "judge-a", "--judge-model", "judge-b", "--consensus-model", "decider")
     several = ("--samples", str(SIZE), "--single", "own", "--strategy", "plurality,standard")
-    what = ("--model", "m", "--tag", tag, "--benchmark", benchmarks, "--concurrency", "1")
+    what = ("--model", "m", "--tag", "five", "--benchmark", "tengu,gsm8k", "--concurrency", "1")
     return run("run-evals", *what, *at, *judges, *several, *more, environment=lake_of(folder))
 
 
 @dataclass(frozen=True)
 class Made:
-    """A run, and what its command said."""
+    """A run, and what its command said as JSON."""
 
     folder: Path
-    said: Finished
     as_json: dict[str, Any]
-    planned_judgements: int
 
     @property
     def warehouse(self) -> Path:
@@ -84,12 +79,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
         ]
         (folder / "questions" / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     with running_mock(script=says) as mock:
-        plan = json.loads(evaluate(folder, mock, "--dry-run", "--json").succeeded().out)
-        said = evaluate(folder, mock)
+        evaluate(folder, mock)
         again = evaluate(folder, mock, "--json")
-        evaluate(folder, mock, benchmarks="tengu", tag="judged")
-    rows_of_judgements = [row["rows_planned"] for row in plan["rows"] if row["stage"] == "judgements"]
-    return Made(folder, said, json.loads(again.out), sum(rows_of_judgements))
+    return Made(folder, json.loads(again.out))
 
 
 @pytest.fixture(scope="module")
@@ -138,11 +130,6 @@ def test_samples_are_the_shared_ones_and_a_failed_consensus_is_no_question_of_th
     assert expected["gsm8k", "rule:numeric+judge-b", "standard"]["n"] == N
 
 
-def test_the_dry_run_counts_the_judgement_of_every_consensus(made: Made) -> None:
-    judges = [*JUDGES["tengu"], "rule:numeric+judge-a", "rule:numeric+judge-b"]
-    assert made.planned_judgements == N * len(judges) * (SIZE + 1 + len(["single", "plurality", "standard"]))
-
-
 def test_documents_of_scores_have_a_line_for_each_strategy(made: Made, expected) -> None:
     assert_equal(made.as_json["strategies"], by_benchmark(expected))
     assert_equal(
@@ -169,32 +156,6 @@ def test_the_view_has_the_same_lines(made: Made, expected) -> None:
         if "difference" in line:
             assert (row["n_against_samples"], row["difference"]) == (line["n"], pytest.approx(line["difference"]))
         assert row["calls"] == {"samples": N * SIZE, "plurality": 0}.get(row["strategy"], N)
-
-
-def line_of(row: tuple[str, str, str], line: dict[str, Any]) -> list[str]:
-    """The cells in which people read it; without intervals, and without a judge whose name is too long for its column."""
-    cells = [
-        *(name for name in row if not name.startswith("rule:")),
-        decimals(line["score"]),
-        f"{line['n_scored']}/{line['n_planned']}",
-    ]
-    return cells + ([signed(line["difference"]), str(line["n"])] if "difference" in line else [])
-
-
-def test_people_read_the_same_lines(made: Made, expected) -> None:
-    with served(made.warehouse) as site:
-        pages = [site.get(f"/{page}?run={RUN_ID}").text.replace("</td>", " ") for page in ("run", "ensemble")]
-    shown = [made.shown("view-scores", "--tag", "five", *by) for by in ([], ["--by", "run"])]
-    left_out = "standard on tengu by judge-a: 1 question left out, to which it has no answer."
-    for text in [made.said.out, *shown, *pages]:
-        assert left_out in " ".join(text.replace(">", "> ").split())
-    for row, line in expected.items():
-        of_all = [made.said.out, *shown, pages[0]] + ([pages[1]] if row[0] == "tengu" else [])
-        for text in of_all:
-            words = [
-                [word.split(">")[-1] for word in found.split()] for found in text.replace("<tr", "\n<tr").splitlines()
-            ]
-            assert any(set(line_of(row, line)) <= set(found) for found in words), (row, line)
 
 
 def comment_on(folder: Path, document: dict[str, Any]) -> str:
@@ -228,21 +189,3 @@ def test_the_ensemble_report_and_the_comment_on_a_pull_request_have_the_judged_l
         found = next(text for text in comment.splitlines() if text.startswith(start))
         assert f"{line['n_scored']}/{line['n_planned']}" in found
         assert "difference" not in line or f"| {line['difference']:+.2f}" in found
-
-
-@pytest.mark.long
-def test_a_run_that_judges_alone_score_makes_a_comment_too(tmp_path: Path, document) -> None:
-    document["benchmarks"] = document["overall"]["benchmarks"] = []
-    document["overall"]["pooled"] |= {"results": [], "against": []}
-    document["overall"]["mean_of_benchmarks"] = []
-
-    assert "| `tengu` | `judge-a` | `standard` |" in comment_on(tmp_path, document)
-
-
-def test_a_run_that_judges_alone_score_has_a_page_and_several_runs_say_where_their_strategies_are(made: Made) -> None:
-    with served(made.warehouse) as site:
-        page = site.get("/ensemble?run=m@@judged")
-    assert page.status == 200
-    assert "judged by LLMs" in page.text
-    assert "standard on tengu by judge-b" in page.text
-    assert "What strategies add to the samples of their runs: --by run, or one --tag." in made.shown("view-scores")

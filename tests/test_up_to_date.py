@@ -5,37 +5,31 @@ import shutil
 import polars as pl
 import pytest
 
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.publishing import publish
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.planning import plan_run
-from shaberi_dagster.settings import Settings, project_folder
-from shaberi_dagster.stages.evaluation import is_up_to_date, materialize
-from shaberi_dagster.stages.ordered import STAGE_NAMES
+from shaberi_dagster.runs.stages.evaluation import is_up_to_date, materialize
+from shaberi_dagster.runs.stages.ordered import STAGE_NAMES
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.folders import project_folder
 from tests.commands import lake_of
 from tests.ensembles import ask_ensemble, scripted
 from tests.example_runs import ask, own_engine, stored_run
 from tests.mock_endpoint import running_mock
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(autouse=True)
-def engine():
-    with own_engine({}):
-        yield
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 
 def bring_up_to_date(workspace, request, stages=STAGE_NAMES):
     spec = stored_run(workspace, request)
     for stage in stages:
         materialize(stage, spec.run_id, list(spec.benchmarks), workspace)
-    publish(workspace)
+    workspace.publish()
 
 
 def again(workspace, request, stages=STAGE_NAMES):
     """Whether a new process finds the run up to date; it must leave everything as it is."""
-    fresh = Installation(workspace.settings, environment={})
+    fresh = Workspace(workspace.settings, environment={})
     before = fresh.lake.versions()
     spec = plan_run(request, fresh)
     found = is_up_to_date(spec, list(spec.benchmarks), stages, fresh)
@@ -66,7 +60,7 @@ def fulfilled(mock, tmp_path_factory):
     folder = tmp_path_factory.mktemp("fulfilled")
     request = ask(mock, judge_models=["judge-a", "judge-b"], passes=["lang_mixing", "repetition"])
     with own_engine({}):
-        bring_up_to_date(Installation(Settings.from_environment(lake_of(folder)), environment={}), request)
+        bring_up_to_date(Workspace(Settings.from_environment(lake_of(folder)), environment={}), request)
     return request, folder
 
 
@@ -161,7 +155,7 @@ def test_another_judge_prompt_asks_the_judges_again(workspace, asked, tmp_path, 
     for template in (folder / "judging").rglob("*.jinja"):
         template.write_text(template.read_text(encoding="utf-8") + "\n公平に。", encoding="utf-8")
     monkeypatch.setenv("SHABERI_PROMPTS", str(folder))
-    changed = Installation(type(workspace.settings).from_environment(), environment={})
+    changed = Workspace(type(workspace.settings).from_environment(), environment={})
 
     assert again(workspace, asked)
     assert not again(changed, asked)

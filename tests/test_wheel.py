@@ -39,7 +39,10 @@ def test_the_wheel_has_every_file_that_the_program_reads(wheel: Path) -> None:
     for folder, pattern in (("prompts", "*.jinja"), ("sql", "*.sql")):
         files = (path.relative_to(_ROOT).as_posix() for path in (_ROOT / folder).rglob(pattern))
         expected |= {f"shaberi_dagster/_project/{path}" for path in files}
-    assert {"shaberi_dagster/benchmarks/starter/tengu.jsonl", "shaberi_dagster/benchmarks/tengu.yaml"} <= expected
+    assert {
+        "shaberi_dagster/tasks/benchmarks/starter/tengu.jsonl",
+        "shaberi_dagster/tasks/benchmarks/tengu.yaml",
+    } <= expected
     assert expected - packed == set()
     assert {name.partition("/")[0] for name in packed} == {
         *("shaberi_dagster", f"shaberi_dagster-{__version__}.dist-info")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from shaberi_dagster.show.ci import MARKER
+from shaberi_dagster.reports.ci import MARKER
 from tests.commands import SCRIPTS, make_programs, run, run_anew
 from tests.ensembles import prompt_of, starter_questions
 from tests.mock_endpoint import MockEndpoint, running_mock

@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from pydantic import Field
 
-from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.cli.options import Host
 from shaberi_dagster.cli.output import tell
+from shaberi_dagster.runs.option import option
 
 EPILOG = """Examples:
-
-\b
   shaberi cluster --workers 4                 PostgreSQL, Redis, an S3 server, Dagster and 4 workers, until Ctrl-C
   . .cluster/environment                      in another shell: commands then work on that cluster
   run-evals --model my-model --runs 8 --submit
@@ -22,14 +21,14 @@ printed unless SHABERI_UI_TOKEN sets it."""
 
 
 def cluster(
-    part: Annotated[str | None, typer.Argument(help="Only this part: worker, daemon or web. Default: all.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="How many workers; each makes one run at a time.")] = 2,
-    folder: Annotated[Path, typer.Option(help="Where all of them keep their files.")] = Path(".cluster"),
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Of Dagster's UI.")] = 3000,
-    host: Annotated[
-        str, typer.Option(help="Address on which the UI listens; one that other machines reach needs a token.")
-    ] = "127.0.0.1",
-) -> int:
+    part: Annotated[str | None, option("what", "Only this part: worker, daemon or web. Default: all")] = None,
+    /,
+    *,
+    workers: Annotated[int, Field(ge=1), option("how", "How many workers; each makes one run at a time")] = 2,
+    folder: Annotated[Path, option("how", "Where all of them keep their files")] = Path(".cluster"),
+    port: Annotated[int, Field(ge=1, le=65535), option("how", "Of Dagster's UI")] = 3000,
+    host: Host = "127.0.0.1",
+) -> None:
     """Start a cluster on this machine (Ctrl-C stops it), or one part of a cluster."""
     from shaberi_dagster.defs.cluster import local, parts
 
@@ -37,4 +36,3 @@ def cluster(
         parts.run_part(part, host, port)
 
     local.run_all(folder.absolute(), workers, host, port, tell)
-    return FINE

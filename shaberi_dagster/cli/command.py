@@ -6,25 +6,36 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from threading import Thread, Timer, main_thread
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
-import typer
+from cyclopts import (
+    App,
+    Argument,
+    CycloptsError,
+    MissingArgumentError,
+    RepeatArgumentError,
+    Token,
+    UnknownCommandError,
+    UnusedCliTokensError,
+)
+from pydantic import ValidationError
 
 from shaberi_dagster.cli.interrupts import INTERRUPTED, say_how_to_go_on, take_interrupts
-from shaberi_dagster.errors import ShaberiError, SqlError, is_interrupt
+from shaberi_dagster.cli.options import DEBUG, call
 from shaberi_dagster.lake.damage import causes, damage_behind
 from shaberi_dagster.plugins.discovery import added_names
-from shaberi_dagster.settings import VERSION, Settings, warehouse_folder
-from shaberi_dagster.show.streams import outliving_readers
+from shaberi_dagster.settings import Settings, warehouse_folder
+from shaberi_dagster.util.errors import ShaberiError, SqlError, is_interrupt
+from shaberi_dagster.util.names import did_you_mean, message_of
 from shaberi_dagster.util.permissions import private_files
+from shaberi_dagster.util.streams import outliving_readers
 
 FINE, GATE_FAILED, USAGE, FAILED_PARTS, INCONCLUSIVE, UNFORESEEN = 0, 1, 2, 3, 4, 70
 _ORDER = (UNFORESEEN, INTERRUPTED, USAGE, GATE_FAILED, FAILED_PARTS, INCONCLUSIVE)
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-_DEBUG_FLAG = "--debug"
 _SOON_SECONDS = 0.01
 _SUCCESSORS = {
     **dict.fromkeys(("run-evals", "quick-eval", "view-scores", "inspect-output"), "it is a command of its own"),
@@ -39,15 +50,6 @@ _SUCCESSORS = {
 """Hints on words that are no commands of ours, and on what the ensemble evaluation's own program took."""
 
 
-def _show_version(value: bool) -> None:
-    if value:
-        typer.echo(f"shaberi-dagster {VERSION}")
-        raise typer.Exit
-
-
-Version = Annotated[bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")]
-
-
 def exit_code(*codes: int) -> int:
     """Return the exit code that counts of those that apply: the first of 70, 130, 2, 1, 3, 4; else 0."""
     return next((code for code in _ORDER if code in codes), FINE)
@@ -56,11 +58,11 @@ def exit_code(*codes: int) -> int:
 def with_plugins(epilog: str) -> str:
     """The text below the help of a command, after what plugin folders add to the names that it takes."""
     added = "".join(f"\n  {kind}: {', '.join(names)}" for kind, names in added_names().items())
-    return f"\b\nFrom plugin folders:{added}\n\n{epilog}" if added else epilog
+    return f"From plugin folders:{added}\n\n{epilog}" if added else epilog
 
 
-def run_command(app: Callable[..., Any]) -> int:
-    """Run a typer app; errors become one line on stderr and exit code 2, Ctrl-C is 130 and how to go on.
+def run_command(app: App) -> int:
+    """Run a command; errors become one line on stderr and exit code 2, Ctrl-C is 130 and how to go on.
 
     Who reads its output may go (`head`, a pager): the command goes on to its end, and that is its exit code.
 
@@ -72,7 +74,7 @@ def run_command(app: Callable[..., Any]) -> int:
             try:
                 take_interrupts(signal.default_int_handler)
                 with _interrupts_heard(), private_files(warehouse_folder()):
-                    code = app(standalone_mode=False)
+                    code = call(app, sys.argv[1:])
                 sys.stdout.flush()
             except BaseException as error:  # noqa: BLE001
                 code = _told(error)
@@ -82,14 +84,13 @@ def run_command(app: Callable[..., Any]) -> int:
             code = INTERRUPTED
         if code == INTERRUPTED:
             say_how_to_go_on()
-    return code if isinstance(code, int) else FINE
+    return code
 
 
 def _told(error: BaseException) -> Any:
     """Say on stderr what ended a command, and return the exit code."""
     if isinstance(error, ShaberiError):
         _report(error, str(_damage_behind(error) or error))
-    if isinstance(error, ShaberiError | typer.Exit):
         return error.exit_code
     if isinstance(error, SystemExit):  # a shell was told what completes a word
         return error.code
@@ -144,18 +145,13 @@ def _not_lost(ignored: Any) -> None:
 
 
 def _usage_error(error: BaseException) -> int:
-    """Write one line for an option that typer does not take; a command without arguments shows its help."""
-    format_message = getattr(error, "format_message", None)
-    if callable(format_message):
-        text, context = str(format_message()), getattr(error, "ctx", None)
-        hint = f" ({context.command_path} --help lists what there is)" if context else ""
-        words = (word.partition("=")[0] for word in sys.argv[1:])
-        if successor := next(filter(None, map(_SUCCESSORS.get, words)), None):
-            text, hint = text.partition(" (Possible")[0].partition(" Did you")[0], f": {successor}"
-        if "extra argument" in text:
-            hint = f"; names go with options, such as --model{hint}"
-        line = f"error: {' '.join(_plain(text).split()).rstrip('.')}{hint}"
-        print(text if text.lstrip().startswith("Usage:") else line, file=sys.stderr)  # noqa: T201
+    """Write one line for what a command cannot take, or for an error that is not ours."""
+    if isinstance(error, CycloptsError):
+        command = " ".join([Path(sys.argv[0]).name, *(error.command_chain or ())])
+        words = [word.partition("=")[0] for word in sys.argv[1:]]
+        text = f"{' '.join(_complaint(error).split()).rstrip('.')} ({command} --help lists what there is)"
+        successor = next((f"there is no {word}: {_SUCCESSORS[word]}" for word in words if word in _SUCCESSORS), text)
+        print(f"error: {successor}", file=sys.stderr)  # noqa: T201
         return USAGE
     if damage := _damage_behind(error, anyway=not isinstance(error, OSError)):
         _report(error, str(damage))
@@ -173,9 +169,25 @@ def _usage_error(error: BaseException) -> int:
     return UNFORESEEN
 
 
-def _plain(text: str) -> str:
-    """Put a library's message into our words."""
-    return text.replace("Value error, ", "").replace("Input should be", "must be")
+def _complaint(error: CycloptsError) -> str:
+    """Say what is wrong with a command line; cyclopts does, where we have nothing to add."""
+    match error:
+        case UnknownCommandError(app=App() as app, unused_tokens=[word, *_]):
+            names = sorted(filter(lambda name: not name.startswith("-"), app))
+            return f"no command {word!r}; {did_you_mean(word, names, 'there are')}"
+        case UnusedCliTokensError(unused_tokens=list() as words):
+            return f"unexpected argument {' '.join(words)}; names go with options, such as --model"
+        case MissingArgumentError(keyword=None, argument=Argument() as place) if "Did you mean" not in str(error):
+            return f"{place.name if place.index is None else place.name.lstrip('-').upper()} is missing"
+        case RepeatArgumentError(token=Token(keyword=str() as option)):
+            return f"{option} is given several times: it takes one value, or several as A,B"
+        case CycloptsError(__cause__=ValidationError() as refusal):
+            problem, argument = refusal.errors()[0], error.argument
+            children = argument.children if argument else []
+            faulty = next((child for child in children if child.keys[-1:] == problem["loc"][:1]), argument)
+            name = faulty.name if faulty else ""
+            return f"{name}: {message_of(problem)}" if name.startswith("-") else message_of(problem)
+    return str(error)
 
 
 def _damage_behind(error: BaseException, *, anyway: bool = False) -> ShaberiError | None:
@@ -187,7 +199,7 @@ def _damage_behind(error: BaseException, *, anyway: bool = False) -> ShaberiErro
 
 
 def _report(error: BaseException, text: str) -> None:
-    if _DEBUG_FLAG in sys.argv:
+    if DEBUG in sys.argv:
         traceback.print_exception(error)
     line = text if isinstance(error, SqlError) else " ".join(text.split())
     print(f"error: {line}", file=sys.stderr)  # noqa: T201

@@ -3,17 +3,12 @@
 import sys
 from typing import Annotated
 
-from pydantic import Field
-
-from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.options import CommandOptions, OutputFile, OutputFormat
+from shaberi_dagster.cli.options import OutputFile, OutputFormat
 from shaberi_dagster.reports.requests import ComparisonRequest
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.option import option
 from shaberi_dagster.settings import Settings
 
 EPILOG = """Examples:
-
-\b
   shaberi compare my-model other-model
   shaberi compare my-model my-model-v2 --tag july --judge gpt-5.1
   shaberi compare my-model@@july my-model@@august            two runs of one model
@@ -25,37 +20,30 @@ difference is A - B; its interval over questions and p are of the paired sign-fl
 benchmarks. `no difference shown` does not mean that there is none; `equal within` a margin does."""
 
 
-class Compare(CommandOptions):
-    """Options of `shaberi compare` beside the request."""
-
-    output_format: OutputFormat = "table"
+def compare(
+    request: ComparisonRequest,
+    *,
+    output_format: OutputFormat = "table",
     notes: Annotated[
-        bool,
-        Field(description="Each judge's benchmarks, which scores count, and how numbers are made; pipes have them"),
-        Option("how"),
-    ] = False
+        bool, option("how", "Each judge's benchmarks, which scores count, and how numbers are made; pipes have them")
+    ] = False,
     html: Annotated[
-        OutputFile,
-        Field(description="Also write it as one HTML file, with the questions and answers that differ most"),
-        Option("how"),
-    ] = None
-
-
-def compare(request: ComparisonRequest, how: Compare) -> int:
-    """Compare two models or runs question by question: is one better, are they equal, or is no difference shown?"""
+        OutputFile, option("how", "Also write it as one HTML file, with the questions and answers that differ most")
+    ] = None,
+) -> None:
+    """Compare two models or runs question by question: is one better, or are they equal?"""
     from shaberi_dagster import api
     from shaberi_dagster.cli import output
-    from shaberi_dagster.show import comparison, formats
-    from shaberi_dagster.viewer import html
+    from shaberi_dagster.reports import comparison, write
+    from shaberi_dagster.viewer import html as pages
 
-    formats.check_format(how.output_format)
+    write.check_format(output_format)
     warehouse = Settings.from_environment().warehouse
     with output.waiting():
         report = api.LakeReader(warehouse).compare(**vars(request))
-    is_brief = sys.stdout.isatty() and not how.notes and how.output_format == "table"
-    output.show(comparison.comparison_result(report, brief=is_brief), how.output_format)
-    if how.html is not None:
+    is_brief = sys.stdout.isatty() and not notes and output_format == "table"
+    output.show(comparison.comparison_result(report, brief=is_brief), output_format)
+    if html is not None:
         with output.waiting("reading questions and answers"):
-            written = html.write_file(how.html, warehouse, lambda source: html.about_comparison(source, report))
+            written = pages.write_file(html, warehouse, lambda source: pages.about_comparison(source, report))
         output.tell(written)
-    return FINE

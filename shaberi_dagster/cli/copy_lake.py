@@ -3,18 +3,13 @@
 import sys
 from typing import Annotated
 
-from pydantic import Field
-
-from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.cli.options import AsJson
 from shaberi_dagster.cli.output import say
-from shaberi_dagster.runs.option import Option
-from shaberi_dagster.show.live import reporter_for
+from shaberi_dagster.runs.option import option
+from shaberi_dagster.util.live import reporter_for
 from shaberi_dagster.util.progress import StageProgress
 
 EPILOG = """Examples:
-
-\b
   shaberi copy-lake warehouse s3://bucket/team/lake      then SHABERI_WAREHOUSE=s3://bucket/team/lake
   shaberi copy-lake s3://bucket/team/lake backup         and back, or for a backup
 
@@ -23,24 +18,16 @@ Both are read afterwards and compared row by row. Journals of unfinished runs ar
 first."""
 
 
-class CopyLake(CommandOptions):
-    """From where, and where to."""
-
-    source: Annotated[
-        str, Field(description="A folder, or s3://bucket/path"), Option("what", metavar="SOURCE", is_argument=True)
-    ]
-    target: Annotated[
-        str,
-        Field(description="Another one, in which there is no lake yet"),
-        Option("what", metavar="TARGET", is_argument=True),
-    ]
-    as_json: AsJson = False
-
-
-def copy_lake(how: CopyLake) -> int:
+def copy_lake(
+    source: Annotated[str, option("what", "A folder, or s3://bucket/path", metavar="SOURCE")],
+    target: Annotated[str, option("what", "Another one, in which there is no lake yet", metavar="TARGET")],
+    /,
+    *,
+    as_json: AsJson = False,
+) -> None:
     """Copy a whole lake with its history, to object storage or from there."""
     from shaberi_dagster.lake import copying
-    from shaberi_dagster.reports import maintenance
+    from shaberi_dagster.reports import operations
 
     reporter, line = reporter_for(sys.stderr), StageProgress("copy", "files", total=0)
 
@@ -49,6 +36,5 @@ def copy_lake(how: CopyLake) -> int:
         reporter.changed(line)
 
     with reporter.watching():
-        copied = copying.copy_lake(how.source, how.target, changed)
-    say(maintenance.copy_result(copied, how.target), as_json=how.as_json)
-    return FINE
+        copied = copying.copy_lake(source, target, changed)
+    say(operations.copy_result(copied, target), as_json=as_json)

@@ -1,18 +1,18 @@
 """`shaberi decide`: which of some models is better, with as few questions as it takes."""
 
 from datetime import UTC, datetime
+from typing import Annotated
 
 from shaberi_dagster.cli.command import FINE, INCONCLUSIVE
-from shaberi_dagster.cli.options import PlannedOptions
+from shaberi_dagster.cli.options import AsJson, DryRun, OutputFormat
 from shaberi_dagster.cli.output import show
-from shaberi_dagster.deciding.request import DecisionRequest
-from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.deciding.request import USUAL_SETTINGS, DecisionRequest, DecisionSettings
+from shaberi_dagster.reports.write import check_format
+from shaberi_dagster.runs.option import option
+from shaberi_dagster.runs.spec import USUAL_CALLS, CallOptions
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.formats import check_format
 
 EPILOG = """Examples:
-
-\b
   shaberi decide my-model other-model --judge gpt-5.1
   shaberi decide gpt-4.1-mini gpt-4.1-nano gpt-5-mini --judge gpt-5.1 --benchmark tengu,elyza --max-cost 2
   shaberi decide my-model my-model@@july --judge gpt-5.1 --dry-run
@@ -28,17 +28,30 @@ Exit codes: 0 decided, 2 usage or configuration error, 4 not decidable with thes
 command goes on)."""
 
 
-def decide(request: DecisionRequest, calls: CallOptions, how: PlannedOptions) -> int:
+def decide(
+    candidates: Annotated[
+        list[str],
+        option("what", "Two or more models (of --sweep one), or MODEL@@TAG for runs that are there", name="model"),
+    ],
+    /,
+    *,
+    settings: DecisionSettings = USUAL_SETTINGS,
+    calls: CallOptions = USUAL_CALLS,
+    dry_run: DryRun = False,
+    output_format: OutputFormat = "table",
+    as_json: AsJson = False,
+) -> int:
     """Decide which of some models is better, with as few questions as it takes."""
     from shaberi_dagster.deciding import decision, expected
     from shaberi_dagster.defs import operations
-    from shaberi_dagster.exchange import installation
-    from shaberi_dagster.show import decision as shown
+    from shaberi_dagster.reports import decision as shown
+    from shaberi_dagster.runs.workspace import Workspace
 
-    output_format = "json" if how.as_json else how.output_format
+    request = DecisionRequest(candidates=candidates, **settings.model_dump(exclude_unset=True))
+    output_format = "json" if as_json else output_format
     check_format(output_format)
-    if how.dry_run:
-        workspace = installation.Installation(Settings.from_environment(), options=calls)
+    if dry_run:
+        workspace = Workspace(Settings.from_environment(), options=calls)
         prepared = decision.prepare(request, workspace)
         found = expected.expected(prepared, workspace, datetime.now(UTC))
         document = expected.expected_result(found, prepared.decision_id, prepared.boundary.name, prepared.n_history)
@@ -47,4 +60,4 @@ def decide(request: DecisionRequest, calls: CallOptions, how: PlannedOptions) ->
 
     report, full_evaluations = operations.decide(request, calls)
     show(shown.decision_result(report, full_evaluations), output_format)
-    return FINE if report.decision["state"] == "decided" else INCONCLUSIVE
+    return FINE if report["decision"]["state"] == "decided" else INCONCLUSIVE

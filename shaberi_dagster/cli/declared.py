@@ -1,43 +1,39 @@
-"""Commands of declared reports."""
+"""Commands of declared reports, which are attributes of this module with the names of the reports."""
 
-import inspect
-from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Annotated, Any
 
-import typer
+from cyclopts import App
 
-from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.options import CommandOptions, OutputFormat, application
-from shaberi_dagster.reports.report import Report
+from shaberi_dagster.cli.options import OutputFormat
+from shaberi_dagster.reports.blocks import Report
+from shaberi_dagster.reports.declared import REPORTS
+from shaberi_dagster.runs.option import FLAT
 from shaberi_dagster.settings import Settings
 
 
-class ReportOptions(CommandOptions):
-    """The options of a report beside its selection."""
-
-    output_format: OutputFormat = "table"
-
-
-def report_app(report: Report) -> typer.Typer:
-    """Make the typer app of a report's command."""
-    return application(_command_of(report), report.epilog, add_completion=False)
+def __getattr__(name: str) -> App:
+    if name not in REPORTS:
+        raise AttributeError(name)
+    return report_app(REPORTS.use(name))
 
 
-def _command_of(report: Report) -> Callable[..., int]:
-    def command(selection: Any, how: ReportOptions) -> int:
+def report_app(report: Report) -> App:
+    """Make the command of a report."""
+
+    def command(selection: Any, *, output_format: OutputFormat = "table") -> None:
         from shaberi_dagster import api
         from shaberi_dagster.cli import output
-        from shaberi_dagster.show import formats
+        from shaberi_dagster.reports import write
 
-        formats.check_format(how.output_format)
+        write.check_format(output_format)
         lake = api.LakeReader(Settings.from_environment().warehouse)
         with output.waiting():
             read = lake.read(report, selection)
-        output.show(read, how.output_format)
-        return FINE
+        output.show(read, output_format)
 
-    models = {"selection": report.selection, "how": ReportOptions}
-    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=models[name]) for name in models]
-    command.__name__, command.__doc__ = report.name, report.title
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return command
+    command.__doc__ = report.title
+    command.__annotations__["selection"] = Annotated[report.selection, FLAT]
+    with suppress(TypeError, ValueError):  # a selection with fields that must be given has no default
+        command.__defaults__ = (report.selection(),)
+    return App(name=report.name, default_command=command, help_epilogue=report.epilog)

@@ -2,11 +2,12 @@
 
 from shaberi_dagster import api
 from shaberi_dagster.cli import output, view_scores
+from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.output import say, tell
 from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.defs.running import Evaluation
 from shaberi_dagster.reports import sweep
-from shaberi_dagster.reports.plan import plan_result
+from shaberi_dagster.reports.operations import plan_result
 from shaberi_dagster.viewer.web.address import where_to_look
 
 
@@ -37,6 +38,9 @@ def say_where_to_look(evaluation: Evaluation, path: str, name: str, about: str) 
         tell(where_to_look(path, name, about))
 
 
-def say_what_failed(evaluation: Evaluation) -> None:
-    """Say on stderr why not all is complete: the last line of a command that ends so."""
+def end(evaluation: Evaluation, *, complete: bool) -> int:
+    """Return the exit code, and say on stderr why not all is complete: the last line of a command that ends so."""
+    if complete:
+        return FINE
     tell(evaluation.failures())
+    return FAILED_PARTS

@@ -4,18 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
-
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
-from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.cli.options import AsJson
 from shaberi_dagster.cli.output import say
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.option import option
 from shaberi_dagster.runs.spec import Questions
 from shaberi_dagster.settings import Settings
 
 EPILOG = """Examples:
-
-\b
   shaberi import-answers answers.jsonl --model my-model --benchmark elyza
   shaberi import-answers batch-output.jsonl --model my-model --tag vllm
 
@@ -28,37 +24,34 @@ read as they are. Rows without a known question, and second answers, are set asi
 Exit codes: 0 fine, 2 usage or configuration error, 3 some rows were set aside, 130 interrupted."""
 
 
-class ImportAnswers(CommandOptions):
-    """Options of `shaberi import-answers`."""
-
+def import_answers(
     paths: Annotated[
-        Sequence[Path],
-        Field(description="Files: CSV, JSON Lines, JSON, Parquet, or outputs of batches"),
-        Option("what", metavar="FILE", is_argument=True, repeated=True),
-    ]
-    model: Annotated[str, Field(description="Whose answers they are"), Option("what", known="models")]
-    tag: Annotated[str, Field(description="Tag of their run"), Option("what")] = "default"
+        Sequence[Path], option("what", "Files: CSV, JSON Lines, JSON, Parquet, or outputs of batches", metavar="FILE")
+    ],
+    /,
+    *,
+    model: Annotated[str, option("what", "Whose answers they are", known="models")],
+    tag: Annotated[str, option("what", "Tag of their run")] = "default",
     benchmarks: Annotated[
         list[str] | None,
-        Field(description="What they answer; default: the four of Shaberi"),
-        Option("what", ("--benchmark",), known="benchmarks"),
-    ] = None
-    questions: Questions = None
-    as_json: AsJson = False
-
-
-def import_answers(how: ImportAnswers) -> int:
+        option(
+            "what",
+            "What they answer; default: the four of Shaberi",
+            name="--benchmark",
+            known="benchmarks",
+            commas=True,
+        ),
+    ] = None,
+    questions: Annotated[Questions, option("what", "Where they are from, as of run-evals")] = None,
+    as_json: AsJson = False,
+) -> int:
     """Bring answers that were made elsewhere into the lake, as a run that can be judged and compared."""
-    from shaberi_dagster.exchange import answer_files, installation, outcomes
+    from shaberi_dagster.exchange import answer_files, outcomes
+    from shaberi_dagster.runs.workspace import Workspace
 
-    workspace = installation.Installation(Settings.from_environment())
+    workspace = Workspace(Settings.from_environment())
     done = answer_files.import_answers(
-        how.paths,
-        workspace,
-        model=how.model,
-        tag=how.tag,
-        benchmarks=how.benchmarks or ["all"],
-        questions=how.questions,
+        paths, workspace, model=model, tag=tag, benchmarks=benchmarks or ["all"], questions=questions
     )
-    say(outcomes.answers_result(done), as_json=how.as_json)
+    say(outcomes.answers_result(done), as_json=as_json)
     return FAILED_PARTS if done.report.quarantine.height or done.report.n_unreadable else FINE

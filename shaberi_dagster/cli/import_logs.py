@@ -4,17 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
-
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
-from shaberi_dagster.cli.options import AsJson, CommandOptions
+from shaberi_dagster.cli.options import AsJson
 from shaberi_dagster.cli.output import say
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.option import option
 from shaberi_dagster.settings import Settings
 
 EPILOG = """Examples:
-
-\b
   shaberi import-logs arena logs                  every log below the folder
   shaberi import-logs arena logs/july.arena --json
 
@@ -24,29 +20,20 @@ grown adds what is new.
 Exit codes: 0 fine, 2 usage or configuration error, 3 some parts could not be read, 130 interrupted."""
 
 
-class ImportLogs(CommandOptions):
-    """Options of `shaberi import-logs`."""
-
-    importer: Annotated[
-        str,
-        Field(description="Name of the importer in a plugin folder"),
-        Option("what", metavar="IMPORTER", is_argument=True),
-    ]
-    paths: Annotated[
-        Sequence[Path],
-        Field(description="Logs, or folders with logs"),
-        Option("what", metavar="PATH", is_argument=True, repeated=True),
-    ]
-    as_json: AsJson = False
-
-
-def import_logs(how: ImportLogs) -> int:
+def import_logs(
+    importer: Annotated[str, option("what", "Name of the importer in a plugin folder", metavar="IMPORTER")],
+    paths: Annotated[Sequence[Path], option("what", "Logs, or folders with logs", metavar="PATH")],
+    /,
+    *,
+    as_json: AsJson = False,
+) -> int:
     """Import logs of another tool, in a format that a plugin folder reads."""
-    from shaberi_dagster.exchange import installation, logs, outcomes, publishing
+    from shaberi_dagster.exchange import logs, outcomes
+    from shaberi_dagster.runs.workspace import Workspace
 
-    importer = logs.IMPORTERS.use(how.importer)()
-    workspace = installation.Installation(Settings.from_environment())
-    with publishing.published_at_the_end(workspace):
-        report = logs.import_logs(importer, how.paths, workspace).document()
-    say(outcomes.logs_result(report), as_json=how.as_json)
+    reader = logs.IMPORTERS.use(importer)()
+    workspace = Workspace(Settings.from_environment())
+    with workspace.published_at_the_end():
+        report = logs.import_logs(reader, paths, workspace).document()
+    say(outcomes.logs_result(report), as_json=as_json)
     return FAILED_PARTS if report["quarantine"] or report["unreadable_files"] or report["discrepancies"] else FINE

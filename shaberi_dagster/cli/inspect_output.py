@@ -4,23 +4,18 @@ import sys
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field
-
-from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.options import CommandOptions, application
+from shaberi_dagster.cli.options import application
 from shaberi_dagster.cli.output import endless_console
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.reports.inspection import Filter, check_filter, place_of, read_runs
-from shaberi_dagster.reports.requests import RunSelection
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.reports.question_page import print_answers
+from shaberi_dagster.reports.questions import Filter, check_filter, place_of, read_runs
+from shaberi_dagster.reports.requests import ALL_RUNS, RunSelection
+from shaberi_dagster.runs.option import option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.answers import print_answers
-from shaberi_dagster.show.streams import ending_with_reader
+from shaberi_dagster.util.errors import ConfigurationError
+from shaberi_dagster.util.streams import ending_with_reader
 
-_EPILOG = """Examples:
-
-\b
+EPILOG = """Examples:
   inspect-output                                    choose a run, or mark several for side by side
   inspect-output --model a --model b --benchmark elyza
   inspect-output --tag july --filter 'score<4 sort:disagreement'
@@ -31,42 +26,33 @@ score<N, score>N (reported scale), failed, loses (A, the first of several runs, 
 sort:difference (of runs), sort:disagreement (of judges)."""
 
 
-class InspectOutput(CommandOptions):
-    """Options of `inspect-output` beside the selection."""
-
-    benchmark: Annotated[str | None, Field(description="Only this benchmark"), Option("what", known="benchmarks")] = (
-        None
-    )
+def inspect_output(
+    *,
+    selection: RunSelection = ALL_RUNS,
+    benchmark: Annotated[str | None, option("what", "Only this benchmark", known="benchmarks")] = None,
     chosen: Annotated[
-        str,
-        Field(description="Which questions, as below; / changes it"),
-        Option("what", ("--filter",), metavar="FILTER"),
-    ] = ""
-    plain: Annotated[
-        bool, Field(description="Print everything as text, as it is done for a pipe anyway"), Option("how")
-    ] = False
-
-
-def inspect_output(selection: RunSelection, how: InspectOutput) -> int:
+        str, option("what", "Which questions, as below; / changes it", name="--filter", metavar="FILTER")
+    ] = "",
+    plain: Annotated[bool, option("how", "Print everything as text, as it is done for a pipe anyway")] = False,
+) -> None:
     """Browse answers and judgements, run by run or models side by side."""
     from shaberi_dagster.viewer import terminal
 
-    questions = Filter.parse(how.chosen)
-    if how.benchmark is not None:
-        questions = replace(questions, benchmark=how.benchmark)
+    questions = Filter.parse(chosen)
+    if benchmark is not None:
+        questions = replace(questions, benchmark=benchmark)
     with open_catalog(Settings.from_environment().warehouse) as catalog:
         runs = read_runs(catalog, **vars(selection), benchmark=questions.benchmark)
         if not runs:
             raise ConfigurationError('no answers match; `shaberi sql "select run_id, status from runs"` lists the runs')
         runs.sort(key=lambda run: place_of(run, selection.models))  # A before B, as they are named
         check_filter(catalog, questions, [run["run_id"] for run in runs])
-        if not how.plain and sys.stdout.isatty():
+        if not plain and sys.stdout.isatty():
             terminal.Inspector(catalog, runs, questions, together=len(selection.models) > 1).run()
-            return FINE
+            return
 
         with ending_with_reader():
             print_answers(catalog, runs, questions, endless_console())
-    return FINE
 
 
-app = application(inspect_output, _EPILOG)
+app = application(inspect_output)

@@ -3,16 +3,14 @@
 from datetime import UTC, datetime
 
 from shaberi_dagster.cli.command import FINE, INCONCLUSIVE
-from shaberi_dagster.cli.options import PlannedOptions
+from shaberi_dagster.cli.options import AsJson, DryRun, OutputFormat
 from shaberi_dagster.cli.output import show
 from shaberi_dagster.deciding.link_request import LinkRequest
-from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.reports.write import check_format
+from shaberi_dagster.runs.spec import USUAL_CALLS, CallOptions
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.formats import check_format
 
 EPILOG = """Examples:
-
-\b
   shaberi link --judge gpt-5.1 --source shisa --preset strict --dry-run
   shaberi link --judge gpt-5.1 --source shisa --preset strict --max-cost 10
   shaberi link --judge gpt-5.1 --source shisa --preset strict --questions 200
@@ -25,18 +23,25 @@ more questions pays only for the rest.
 Exit codes: 0 linked, 2 usage or configuration error, 4 not linked, 130 interrupted (the same command goes on)."""
 
 
-def link(request: LinkRequest, calls: CallOptions, how: PlannedOptions) -> int:
+def link(
+    *,
+    request: LinkRequest,
+    calls: CallOptions = USUAL_CALLS,
+    dry_run: DryRun = False,
+    output_format: OutputFormat = "table",
+    as_json: AsJson = False,
+) -> int:
     """Have stored answers judged anew by the same judge, and measure whether its old and new scores compare."""
     from shaberi_dagster.deciding import link as linking
     from shaberi_dagster.deciding import link_plan
     from shaberi_dagster.defs import operations
-    from shaberi_dagster.exchange import installation
     from shaberi_dagster.reports.declared import links
+    from shaberi_dagster.runs.workspace import Workspace
 
-    output_format = "json" if how.as_json else how.output_format
+    output_format = "json" if as_json else output_format
     check_format(output_format)
-    if how.dry_run:
-        workspace = installation.Installation(Settings.from_environment(), options=calls)
+    if dry_run:
+        workspace = Workspace(Settings.from_environment(), options=calls)
         plan = link_plan.link_plan(linking.prepare(request, workspace), workspace, datetime.now(UTC))
         show(plan, output_format)
         return FINE

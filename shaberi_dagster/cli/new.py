@@ -3,17 +3,13 @@
 from collections.abc import Collection, Mapping
 from typing import Annotated
 
-import typer
-
-from shaberi_dagster.cli.command import FINE
 from shaberi_dagster.cli.output import say
 from shaberi_dagster.plugins.new import ExampleKind, write_example
-from shaberi_dagster.reports.report import Result, Sentences
-from shaberi_dagster.settings import plugin_folders
+from shaberi_dagster.reports.blocks import Result, Sentences
+from shaberi_dagster.runs.option import option
+from shaberi_dagster.util.folders import plugin_folders
 
 EPILOG = """Examples:
-
-\b
   shaberi new benchmark trivia      plugins/benchmarks/trivia.yaml, its questions and its judge's prompt
   shaberi new pass politeness       plugins/passes/politeness.py
   shaberi doctor                    names what cannot be used, with file and line
@@ -22,21 +18,21 @@ The files work as they are. docs/extending.md explains them; prompts, endpoints,
 
 
 def new(
-    kind: Annotated[ExampleKind, typer.Argument(help="What to write an example of.")],
-    name: Annotated[str, typer.Argument(help="Its name: lower-case letters, digits and _.")],
-) -> int:
+    kind: Annotated[ExampleKind, option("what", "What to write an example of: benchmark, pass, judge or strategy")],
+    name: Annotated[str, option("what", "Its name: lower-case letters, digits and _")],
+    /,
+) -> None:
     """Write a working example of something of your own into the first plugin folder."""
     written = write_example(kind, name, plugin_folders()[0], _taken(kind))
     say(Result([Sentences([str(path) for path in written])]))
-    return FINE
 
 
 def _taken(kind: ExampleKind) -> set[str]:
     """Collect the names of that kind that there are already."""
-    from shaberi_dagster.benchmarks import registry as benchmarks
-    from shaberi_dagster.consensus import registry as strategies
-    from shaberi_dagster.judges.rules import registry as judges
-    from shaberi_dagster.passes import registry as passes
+    from shaberi_dagster.tasks.benchmarks import registry as benchmarks
+    from shaberi_dagster.tasks.consensus import registry as strategies
+    from shaberi_dagster.tasks.judges.rules import registry as judges
+    from shaberi_dagster.tasks.passes import registry as passes
 
     kinds: Mapping[ExampleKind, Collection[str]] = {
         ExampleKind.BENCHMARK: benchmarks.ALL_BENCHMARKS,

@@ -9,9 +9,9 @@ from typing import IO, Any
 
 from rich.console import Console
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.reports.report import Document
-from shaberi_dagster.show.formats import write
+from shaberi_dagster.reports.blocks import Document
+from shaberi_dagster.reports.write import write
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.permissions import user_umask
 
 _ENDLESS = 100_000

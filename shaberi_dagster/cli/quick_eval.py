@@ -1,24 +1,21 @@
 """`quick-eval`: whether several samples and a consensus of them beat a single answer."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from shaberi_dagster.cli.command import (
-    FAILED_PARTS,
-    FINE,
-    GATE_FAILED,
-    INCONCLUSIVE,
-    exit_code,
-    with_plugins,
-)
-from shaberi_dagster.cli.options import AsJson, Audit, CommandOptions, OutputFile, Submit, application
+from shaberi_dagster.cli.command import FINE, GATE_FAILED, INCONCLUSIVE, exit_code, with_plugins
+from shaberi_dagster.cli.options import AsJson, Audit, OutputFile, Submit, application
 from shaberi_dagster.cli.output import put, show, tell
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.reports import write
+from shaberi_dagster.runs.option import FLAT, option
 from shaberi_dagster.runs.presets import QuickRequest
-from shaberi_dagster.runs.spec import CallOptions, RunRequest
-from shaberi_dagster.show.data import as_json
+from shaberi_dagster.runs.spec import USUAL_CALLS, CallOptions
+from shaberi_dagster.util.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from shaberi_dagster.defs import running
@@ -27,8 +24,7 @@ if TYPE_CHECKING:
 
 _OF_GATE = {"passed": FINE, "failed": GATE_FAILED, "inconclusive": INCONCLUSIVE}
 
-_EPILOG = """\b
-Examples:
+EPILOG = with_plugins("""Examples:
   quick-eval --model gpt-4.1-mini --questions hub
   quick-eval --model gpt-4.1-mini --strategy elo --baseline main --json > elo.json
 
@@ -41,77 +37,88 @@ Samples that are stored, from this command or from `shaberi generate-cache`, are
 grading are left to do. Other settings are another run with a tag of its own.
 
 Exit codes: 0 fine, 1 the gate found a regression, 2 usage or configuration error, 3 finished with failed parts, 4 the
-gate is inconclusive, 130 interrupted; where several apply, the first of 130, 2, 1, 3, 4."""
+gate is inconclusive, 130 interrupted; where several apply, the first of 130, 2, 1, 3, 4.""")
 
 
-class QuickEval(CommandOptions):
-    """Options of `quick-eval` beside the request: the regression gate, and the file of the report."""
+@FLAT
+@dataclass(frozen=True, kw_only=True)
+class GateOptions:
+    """How a run is compared with its baseline."""
 
-    baseline: Annotated[
-        str | None, Field(description="Compare with it; worse is exit code 1, no telling 4"), Option("how")
-    ] = None
     gate: Annotated[
-        Literal["paired", "fisher"],
-        Field(description="paired by question; fisher as the original has it"),
-        Option("as the original"),
+        Literal["paired", "fisher"], option("as the original", "paired by question; fisher as the original has it")
     ] = "paired"
     per_dataset: Annotated[
-        bool,
-        Field(description="With fisher: test each benchmark instead of all together"),
-        Option("as the original"),
+        bool, option("as the original", "With fisher: test each benchmark instead of all together")
     ] = False
     failures_count: Annotated[
-        bool,
-        Field(description="Failed calls count as wrong in the gate; else left out, up to 5 % of a side's questions"),
-        Option("how"),
+        bool, option("how", "Failed calls count as wrong in the gate; else left out, up to 5 % of a side's questions")
     ] = False
-    significance: Annotated[float, Field(description="Level of the gate, above 0 and below 1"), Option("advanced")] = (
-        0.10
-    )
-    audit: Audit = None
-    submit: Submit = False
-    dry_run: Annotated[bool, Field(description="Show the calls that are needed; make none"), Option("budget")] = False
-    as_json: AsJson = False
-    output: Annotated[OutputFile, Field(description="Also write the JSON document here"), Option("how")] = None
+    significance: Annotated[float, Field(gt=0, lt=1), option("advanced", "Level of the gate")] = 0.10
+
+
+USUAL_GATE = GateOptions()
+
+
+def quick_eval(
+    *,
+    request: QuickRequest,
+    calls: CallOptions = USUAL_CALLS,
+    baseline: Annotated[str | None, option("how", "Compare with it; worse is exit code 1, no telling 4")] = None,
+    test: GateOptions = USUAL_GATE,
+    audit: Audit = None,
+    submit: Submit = False,
+    dry_run: Annotated[bool, option("budget", "Show the calls that are needed; make none")] = False,
+    as_json: AsJson = False,
+    output: Annotated[OutputFile, option("how", "Also write the JSON document here")] = None,
     html: Annotated[
-        OutputFile,
-        Field(description="Also write report, gate, questions and some answers as one HTML file"),
-        Option("how"),
-    ] = None
-
-
-def quick_eval(request: QuickRequest, calls: CallOptions, how: QuickEval) -> int:
+        OutputFile, option("how", "Also write report, gate, questions and some answers as one HTML file")
+    ] = None,
+) -> int:
     """Evaluate single answers and consensus strategies on samples that they share."""
     from shaberi_dagster.cli import evaluation
     from shaberi_dagster.defs import operations, running
     from shaberi_dagster.lake import catalog
-    from shaberi_dagster.reports import verdicts
+    from shaberi_dagster.reports import gate as gates
 
-    if not 0 < how.significance < 1:
-        raise ConfigurationError(f"--significance must be above 0 and below 1, not {how.significance:g}")
-    if how.failures_count and how.baseline is None:
+    if test.failures_count and baseline is None:
         raise ConfigurationError("--failures-count is of a gate: add --baseline NAME")
     asked = request.with_imported(fresh=calls.fresh).to_request()
-    made = running.Evaluation([asked], calls, command="quick-eval", submit=how.submit)
-    if how.baseline is not None:  # that it is not there should be known before anything is paid for
+    made = running.Evaluation([asked], calls, command="quick-eval", submit=submit)
+    check = None
+    if baseline is not None:  # that it is not there should be known before anything is paid for
         with catalog.open_catalog(made.workspace.settings.warehouse) as lake:
-            verdicts.baseline_of(lake, how.baseline)
-    audit = made.audit_of(how.audit)
-    if how.dry_run:
-        evaluation.show_plan(made, audit, as_json=how.as_json)
+            gates.baseline_of(lake, baseline)
+        check = partial(
+            gates.check_regression,
+            run_id=made.spec.run_id,
+            baseline=baseline,
+            strategies=asked.strategies or [],
+            **vars(test),
+        )
+    audited = made.audit_of(audit)
+    if dry_run:
+        evaluation.show_plan(made, audited, as_json=as_json)
         return FINE
     status = made.run()
-    if audit:
-        operations.audit(audit, calls)
-    verdict = _show(made, asked, status, how)
+    if audited:
+        operations.audit(audited, calls)
+    verdict = _show(made, asked.strategies or [], status, check, output=output, html=html, as_json=as_json)
     evaluation.say_where_to_look(made, "/ensemble", "run", made.spec.run_id)
-    if status != "complete":
-        evaluation.say_what_failed(made)
-    of_run = FINE if status == "complete" else FAILED_PARTS
+    of_run = evaluation.end(made, complete=status == "complete")
     return exit_code(of_run, _OF_GATE[verdict.result] if verdict else FINE)
 
 
-def _show(made: "running.Evaluation", request: RunRequest, status: str, how: QuickEval) -> "gate.GateReport | None":
+def _show(
+    made: "running.Evaluation",
+    strategies: Sequence[str],
+    status: str,
+    check: "Callable[..., gate.GateReport] | None",
+    *,
+    output: Path | None,
+    html: Path | None,
+    as_json: bool,
+) -> "gate.GateReport | None":
     """Print the report.
 
     Returns:
@@ -121,39 +128,29 @@ def _show(made: "running.Evaluation", request: RunRequest, status: str, how: Qui
         ConfigurationError: The gate cannot compare the run with its baseline; the report is printed without it.
     """
     from shaberi_dagster.lake import catalog
-    from shaberi_dagster.reports import ensemble, gate
-    from shaberi_dagster.show import ensemble as shown
-    from shaberi_dagster.viewer import html
+    from shaberi_dagster.reports import ensemble, ensemble_page
+    from shaberi_dagster.viewer import html as pages
 
-    strategies, verdict, objection = request.strategies or [], None, None
+    verdict, objection = None, None
     warehouse = made.workspace.settings.warehouse
     with catalog.open_catalog(warehouse) as lake:
         report = ensemble.read_report(
             lake, made.spec, made.benchmarks, strategies, status=status, calls_made=made.calls_made
         )
-        if how.baseline is not None:
+        if check is not None:
             try:
-                verdict = gate.check_regression(
-                    lake,
-                    made.spec.run_id,
-                    how.baseline,
-                    gate=how.gate,
-                    significance=how.significance,
-                    per_dataset=how.per_dataset,
-                    failures_count=how.failures_count,
-                    strategies=strategies,
-                )
+                verdict = check(lake)
             except ConfigurationError as error:
                 objection = error
-    document = shown.ensemble_result(report, verdict)
-    if how.output is not None:
-        put(as_json(document.data()), how.output)
-    show(document, "json" if how.as_json else "table")
-    if how.html is not None:
-        tell(html.write_file(how.html, warehouse, lambda source: html.about_ensemble(source, report, verdict)))
+    document = ensemble_page.ensemble_result(report, verdict)
+    if output is not None:
+        put(write.as_json(document.data()), output)
+    show(document, "json" if as_json else "table")
+    if html is not None:
+        tell(pages.write_file(html, warehouse, lambda source: pages.about_ensemble(source, report, verdict)))
     if objection:
         raise objection
     return verdict
 
 
-app = application(quick_eval, with_plugins(_EPILOG))
+app = application(quick_eval)

@@ -4,18 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
-
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE, GATE_FAILED, INCONCLUSIVE, exit_code
-from shaberi_dagster.cli.options import CommandOptions, OutputFile
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.cli.options import OutputFile
+from shaberi_dagster.runs.option import option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.viewer.requests import FileRequest
+from shaberi_dagster.util.errors import ConfigurationError
+from shaberi_dagster.viewer.requests import DEFAULT_FILE, FileRequest
 
 EPILOG = """Examples:
-
-\b
   shaberi report --ci results/standard.json results/elo.json --output report.md
   shaberi report quick.json                                one document of all strategies
   shaberi report --html report.html --model a --model b    leaderboard, comparison and answers, to send
@@ -27,50 +23,46 @@ Exit codes: 0 fine, 1 a gate found a regression (only with --ci), 2 usage error,
 or a run has failed parts, 4 a gate is inconclusive (only with --ci); where several apply, the first of 2, 1, 3, 4."""
 
 
-class CombinedReport(CommandOptions):
-    """Options of `shaberi report` beside the contents of an HTML file."""
+_OF_GATES = {"passed": FINE, "failed": GATE_FAILED, "inconclusive": INCONCLUSIVE}
 
+
+def report(
     files: Annotated[
         Sequence[Path],
-        Field(description="Documents of `quick-eval --json`, one of each job; none with --html"),
-        Option("what", metavar="FILE", is_argument=True, repeated=True),
-    ] = ()
+        option("what", "Documents of `quick-eval --json`, one of each job; none with --html", metavar="FILE"),
+    ] = (),
+    /,
+    *,
+    request: FileRequest = DEFAULT_FILE,
     ci: Annotated[
-        bool,
-        Field(description="Begin with a hidden marker; end with 1 if a gate found a regression, 4 if one cannot tell"),
-        Option("how"),
-    ] = False
-    output: Annotated[OutputFile, Field(description="Write here instead of stdout"), Option("how")] = None
-    title: Annotated[str, Field(description="Heading of the report"), Option("how", metavar="TEXT")] = (
+        bool, option("how", "Begin with a hidden marker; end with 1 if a gate found a regression, 4 if one cannot tell")
+    ] = False,
+    output: Annotated[OutputFile, option("how", "Write here instead of stdout")] = None,
+    title: Annotated[str, option("how", "Heading of the report", metavar="TEXT")] = (
         "Consensus against a single answer"
-    )
+    ),
     html: Annotated[
-        OutputFile,
-        Field(description="Write leaderboard, comparison and answers of the lake as one HTML file instead"),
-        Option("how"),
-    ] = None
+        OutputFile, option("how", "Write leaderboard, comparison and answers of the lake as one HTML file instead")
+    ] = None,
+) -> int:
+    """Combine the results of several quick-eval jobs in one document, or show the lake in one HTML file."""
+    from shaberi_dagster.cli.output import put, tell, waiting
+    from shaberi_dagster.reports import ci as jobs_of_ci
+    from shaberi_dagster.viewer import html as pages
 
-
-def report(request: FileRequest, how: CombinedReport) -> int:
-    """Combine the results of several quick-eval jobs in one Markdown document, or show the lake in one HTML file."""
-    from shaberi_dagster.cli import output
-    from shaberi_dagster.reports import jobs
-    from shaberi_dagster.show import ci
-    from shaberi_dagster.viewer import html
-
-    if how.html is not None:
-        if how.files or how.ci:
+    if html is not None:
+        if files or ci:
             raise ConfigurationError("--html shows the lake: leave documents and --ci out")
         warehouse = Settings.from_environment().warehouse
-        with output.waiting("reading the lake: leaderboard, comparison, questions"):
-            written = html.write_file(how.html, warehouse, lambda source: html.about_lake(source, request))
-        output.tell(written)
+        with waiting("reading the lake: leaderboard, comparison, questions"):
+            written = pages.write_file(html, warehouse, lambda source: pages.about_lake(source, request))
+        tell(written)
         return FINE
-    if not how.files:
+    if not files:
         raise ConfigurationError("name documents of quick-eval, or a file to write with --html")
-    found = jobs.read_jobs(how.files)
-    output.put(ci.markdown(found, how.title, marked=how.ci), how.output)
-    codes = [FAILED_PARTS if found.problems or found.incomplete else FINE]
-    if how.ci:
-        codes += [GATE_FAILED for _ in found.gates("failed")] + [INCONCLUSIVE for _ in found.gates("inconclusive")]
+    jobs, problems = jobs_of_ci.read_jobs(files)
+    put(jobs_of_ci.markdown(jobs, problems, title, marked=ci), output)
+    codes = [FAILED_PARTS if problems or jobs_of_ci.incomplete(jobs) else FINE]
+    if ci:
+        codes += [_OF_GATES[job.gate.result] for job in jobs if job.gate]
     return exit_code(*codes)

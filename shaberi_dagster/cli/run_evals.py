@@ -3,18 +3,18 @@
 from pathlib import Path
 from typing import Annotated
 
+from cyclopts import App, ArgumentCollection, Token
 from pydantic import Field
 
-from shaberi_dagster.cli.command import FAILED_PARTS, FINE, with_plugins
-from shaberi_dagster.cli.options import AsJson, Audit, CommandOptions, Submit, application
+from shaberi_dagster.cli.command import FINE, with_plugins
+from shaberi_dagster.cli.options import AsJson, Audit, Submit, application
 from shaberi_dagster.cli.output import put
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runs.option import Option
-from shaberi_dagster.runs.request_file import as_yaml, read_values
-from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.runs.option import option
+from shaberi_dagster.runs.request_file import as_yaml, read_values, request_from
+from shaberi_dagster.runs.spec import USUAL_CALLS, CallOptions, RunRequest
+from shaberi_dagster.util.errors import ConfigurationError
 
-_EPILOG = """\b
-Examples:
+EPILOG = with_plugins("""Examples:
   run-evals --model embedded/smollm2-135m
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --tag july --max-cost 5
 
@@ -34,72 +34,66 @@ More examples:
   run-evals --model gpt-5.1 --judge-model gpt-5.1 --benchmark tengu --sweep reasoning_effort=low,medium,high
   run-evals --model my-model --tag july --runs 8 --submit
 
-Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed parts, 130 interrupted."""
+Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed parts, 130 interrupted.""")
 
 
-class RunEvals(CommandOptions):
-    """Options of `run-evals` beside the request."""
-
-    runs: Annotated[
-        int | None,
-        Field(ge=1, description="Independent runs, TAG-run1 ... TAG-runN"),
-        Option("what", metavar="N"),
-    ] = None
+def run_evals(
+    *,
+    request: RunRequest,
+    calls: CallOptions = USUAL_CALLS,
+    runs: Annotated[int | None, Field(ge=1), option("what", "Independent runs, TAG-run1 ... TAG-runN")] = None,
     sweep: Annotated[
         list[str] | None,
-        Field(description="A run for each value, and a table of scores and costs"),
-        Option("advanced", metavar="NAME=VALUES", repeated=True),
-    ] = None
-    rejudge: Annotated[bool, Field(description="Judge the stored answers anew; ask no model"), Option("how")] = False
-    reprocess: Annotated[bool, Field(description="Parse, apply passes and score again; ask nobody"), Option("how")] = (
-        False
-    )
-    config: Annotated[Path | None, Field(description="A request in YAML; options override it"), Option("how")] = None
-    print_config: Annotated[
-        bool, Field(description="Print the request in YAML; do nothing else"), Option("advanced")
-    ] = False
-    audit: Audit = None
-    submit: Submit = False
-    dry_run: Annotated[bool, Field(description="Show the plan and the calls it needs; make none"), Option("budget")] = (
-        False
-    )
-    as_json: AsJson = False
-
-
-def run_evals(request: RunRequest, calls: CallOptions, how: RunEvals) -> int:
+        option("advanced", "A run for each value, and a table of scores and costs", metavar="NAME=VALUES"),
+    ] = None,
+    rejudge: Annotated[bool, option("how", "Judge the stored answers anew; ask no model")] = False,
+    reprocess: Annotated[bool, option("how", "Parse, apply passes and score again; ask nobody")] = False,
+    config: Annotated[Path | None, option("how", "A request in YAML; options override it")] = None,
+    print_config: Annotated[bool, option("advanced", "Print the request in YAML; do nothing else")] = False,
+    audit: Audit = None,
+    submit: Submit = False,
+    dry_run: Annotated[bool, option("budget", "Show the plan and the calls it needs; make none")] = False,
+    as_json: AsJson = False,
+) -> int:
     """Evaluate a model. What is there already is never paid for again."""
     from shaberi_dagster.cli import evaluation
     from shaberi_dagster.defs import operations, running
 
-    if how.print_config:
+    if config:
+        given = request.model_dump(exclude_unset=True) | calls.model_dump(exclude_unset=True)
+        request, calls = request_from(read_values(config, given))
+    if print_config:
         put(as_yaml(request, calls))
         return FINE
-    if how.rejudge and how.reprocess:
+    if rejudge and reprocess:
         raise ConfigurationError("--rejudge asks judges and --reprocess asks nobody: leave one out")
-    if how.reprocess:
+    if reprocess:
         calls = calls.model_copy(update={"max_tokens_total": 0})
-    if how.sweep and how.runs:
+    if sweep and runs:
         raise ConfigurationError("--sweep makes a run for each value and --runs several of one: leave one out")
-    requests = request.swept(how.sweep) if how.sweep else [request]
-    made = running.Evaluation(
-        requests, calls, rejudge=how.rejudge, reprocess=how.reprocess, runs=how.runs, submit=how.submit
-    )
-    audit = made.audit_of(how.audit)
-    if how.dry_run:
-        evaluation.show_plan(made, audit, as_json=how.as_json)
+    requests = request.swept(sweep) if sweep else [request]
+    made = running.Evaluation(requests, calls, rejudge=rejudge, reprocess=reprocess, runs=runs, submit=submit)
+    audited = made.audit_of(audit)
+    if dry_run:
+        evaluation.show_plan(made, audited, as_json=as_json)
         return FINE
     status = made.run()
-    if audit:
-        operations.audit(audit, calls)
-    show = evaluation.show_sweep if how.sweep else evaluation.show_scores
-    show(made, as_json=how.as_json)
-    page = "/sweep" if how.sweep else "/model"
+    if audited:
+        operations.audit(audited, calls)
+    show = evaluation.show_sweep if sweep else evaluation.show_scores
+    show(made, as_json=as_json)
+    page = "/sweep" if sweep else "/model"
     about = ("/run", "run", made.spec.run_id) if made.is_single else (page, "model", made.spec.model)
     evaluation.say_where_to_look(made, *about)
-    if status == "complete":
-        return FINE
-    evaluation.say_what_failed(made)
-    return FAILED_PARTS
+    return evaluation.end(made, complete=status == "complete")
 
 
-app = application(run_evals, with_plugins(_EPILOG), files=read_values)
+def _model_of_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection) -> None:
+    """Take the model from the file of `--config` where no option names one."""
+    del app, commands
+    model, files = arguments["--model"], arguments["--config"].tokens
+    if files and not model.tokens and (name := read_values(Path(files[0].value)).get("model")):
+        model.append(Token(keyword="--model", value=name))
+
+
+app = application(run_evals, config=[_model_of_file])

@@ -5,26 +5,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from pydantic import Field
 from rich.console import Console
 
-from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.completion import completer
 from shaberi_dagster.cli.output import opened, tell
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.lake.connections import arrow_of, errors_of_sql, within
-from shaberi_dagster.reports.named_queries import explained, find_query, parameters_of
+from shaberi_dagster.lake.queries import explained, find_query, parameters_of
+from shaberi_dagster.reports.sql_rows import QueryRows, query_table, write_parquet, write_plan, write_rows
+from shaberi_dagster.reports.terminal import draw
+from shaberi_dagster.reports.write import check_format
+from shaberi_dagster.runs.option import option
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.formats import check_format
-from shaberi_dagster.show.query_list import query_table
-from shaberi_dagster.show.rows import QueryRows, write_parquet, write_plan, write_rows
-from shaberi_dagster.show.streams import ending_with_reader
-from shaberi_dagster.show.terminal import draw
+from shaberi_dagster.util.errors import ConfigurationError
+from shaberi_dagster.util.streams import ending_with_reader
 
 EPILOG = """Examples:
-
-\b
   shaberi sql "select benchmark, count(*) from judgements group by 1"
   shaberi sql "from leaderboard where benchmark = 'tengu'" --format csv
   shaberi sql "from leaderboard_under('zero')"
@@ -38,30 +34,25 @@ _MOST_ROWS = 100
 """So many rows a terminal gets, unless more are asked for."""
 
 
-def sql(  # noqa: PLR0917
+def sql(
     query: Annotated[
         str | None,
-        typer.Argument(
-            help="A SELECT statement, or the name of a file in sql/queries or of a view.",
-            autocompletion=completer("queries"),
-        ),
+        option("what", "A SELECT statement, or the name of a file in sql/queries or of a view", known="queries"),
     ] = None,
-    param: Annotated[
-        list[str] | None, typer.Option(help="NAME=VALUE for $NAME in the query; repeat for several.")
-    ] = None,
-    output_format: Annotated[str, typer.Option("--format", help="table, csv, json or parquet.")] = "table",
-    output: Annotated[Path | None, typer.Option(help="Write here instead of stdout (needed for parquet).")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show DuckDB's plan with times instead.")] = False,
-    vertical: Annotated[
-        bool, typer.Option("--vertical", help="Each row as lines of its own, with whole texts.")
-    ] = False,
+    /,
+    *,
+    param: Annotated[list[str] | None, option("what", "Value of $NAME in the query", metavar="NAME=VALUE")] = None,
+    output_format: Annotated[str, option("how", "table, csv, json or parquet", name="--format")] = "table",
+    output: Annotated[Path | None, option("how", "Write here instead of stdout (needed for parquet)")] = None,
+    explain: Annotated[bool, option("how", "Show DuckDB's plan with times instead")] = False,
+    vertical: Annotated[bool, option("how", "Each row as lines of its own, with whole texts")] = False,
     rows: Annotated[
-        int | None, typer.Option(min=1, help="So many rows at most (default: all; a table on a terminal has 100).")
+        int | None, Field(ge=1), option("how", "So many rows at most (default: all; a table on a terminal has 100)")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0, help="Stop the statement after so many seconds. Default: never.")
+        float | None, Field(ge=0), option("how", "Stop the statement after so many seconds. Default: never")
     ] = None,
-) -> int:
+) -> None:
     """Ask the lake; nothing can be changed from here."""
     settings = Settings.from_environment()
     if query is None:
@@ -78,7 +69,6 @@ def sql(  # noqa: PLR0917
             most_rows=rows,
             timeout=timeout,
         )
-    return FINE
 
 
 def run_sql(

@@ -2,15 +2,14 @@
 
 from typing import Annotated
 
-import typer
+from pydantic import Field
 
-from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.cli.options import Host
 from shaberi_dagster.cli.output import tell
+from shaberi_dagster.runs.option import option
 from shaberi_dagster.settings import Settings
 
 EPILOG = """Examples:
-
-\b
   shaberi ui --port 3000
   shaberi ui --host 0.0.0.0             for other machines too: the printed address has a token
 
@@ -19,13 +18,11 @@ by commas, of a proxy in front or of this machine in the network."""
 
 
 def ui(
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port on this machine.")] = 3000,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; one that other machines reach needs a token, which is printed.")
-    ] = "127.0.0.1",
-) -> int:
+    *,
+    port: Annotated[int, Field(ge=1, le=65535), option("how", "Port on this machine")] = 3000,
+    host: Host = "127.0.0.1",
+) -> None:
     """Open Dagster's UI and daemon on this lake (Ctrl-C stops them)."""
-    from shaberi_dagster.defs import ui as dagster_ui
+    from shaberi_dagster.defs import server
 
-    dagster_ui.serve(Settings.from_environment(), host, port, tell)
-    return FINE
+    server.serve(Settings.from_environment(), host, port, tell)

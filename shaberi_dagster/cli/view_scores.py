@@ -5,19 +5,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
-
-from shaberi_dagster.cli.command import FINE
-from shaberi_dagster.cli.options import CommandOptions, OutputFormat, application
-from shaberi_dagster.reports.requests import BY, DEFAULT_VIEW, ScoreSelection, ScoreView, check_choice, moment
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.cli.options import OutputFormat, application
+from shaberi_dagster.reports.requests import (
+    ALL_SCORES,
+    BY,
+    DEFAULT_VIEW,
+    ScoreSelection,
+    ScoreView,
+    check_choice,
+    moment,
+)
+from shaberi_dagster.runs.option import option
 from shaberi_dagster.settings import Settings
 
 LINES_ON_A_TERMINAL = 30
 
-_EPILOG = """Examples:
-
-\b
+EPILOG = """Examples:
   view-scores                                             one line a model, best first
   view-scores --by judge                                  what each judge says
   view-scores --model my-model --by run --notes --cost    everything of a model's runs
@@ -32,24 +35,21 @@ A missing score is left out under the policy legacy, counts as the scale's minim
 mean undefined under strict."""
 
 
-class ViewScores(CommandOptions):
-    """Options of `view-scores` beside the selection."""
-
+def view_scores(
+    *,
+    selection: ScoreSelection = ALL_SCORES,
+    view: ScoreView = DEFAULT_VIEW,
     as_of: Annotated[
         str | None,
-        Field(description="What the lake had then: 2026-07-01 or 2026-07-01T12:00+09:00 (default: local)"),
-        Option("what", metavar="TIME"),
-    ] = None
-    output_format: OutputFormat = "table"
-
-
-def view_scores(selection: ScoreSelection, view: ScoreView, how: ViewScores) -> int:
+        option("what", "What the lake had then: 2026-07-01 or 2026-07-01T12:00+09:00 (default: local)", metavar="TIME"),
+    ] = None,
+    output_format: OutputFormat = "table",
+) -> None:
     """Show scores on the reported scale, with how many samples they stand for."""
     check_choice("--by", view.by, BY)
-    as_of = moment(how.as_of) if how.as_of is not None else None
-    selection = replace(selection, as_of=as_of, aggregate=selection.runs is not None)
-    show_scores(Settings.from_environment().warehouse, selection, how.output_format, view)
-    return FINE
+    time = moment(as_of) if as_of is not None else None
+    selection = replace(selection, as_of=time, aggregate=selection.runs is not None)
+    show_scores(Settings.from_environment().warehouse, selection, output_format, view)
 
 
 def show_scores(warehouse: Path, selection: ScoreSelection, output_format: str, view: ScoreView = DEFAULT_VIEW) -> None:
@@ -61,17 +61,17 @@ def show_scores(warehouse: Path, selection: ScoreSelection, output_format: str, 
     """
     from shaberi_dagster import api
     from shaberi_dagster.cli import output
-    from shaberi_dagster.show import formats, scores
+    from shaberi_dagster.reports import score_page, write
 
     selection.check()
     usual = LINES_ON_A_TERMINAL if output_format == "table" and sys.stdout.isatty() else 0
     top = usual if view.top is None else view.top
     view = replace(view, top=top)
 
-    formats.check_format(output_format)
+    write.check_format(output_format)
     with output.waiting():
         report = api.LakeReader(warehouse).scores(**vars(selection), top=top)
-    output.show(scores.ScoreDocument(report, view), output_format)
+    output.show(score_page.ScoreDocument(report, view), output_format)
 
 
-app = application(view_scores, _EPILOG)
+app = application(view_scores)

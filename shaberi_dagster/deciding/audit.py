@@ -10,32 +10,43 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from shaberi_dagster.benchmarks.files import read_table
-from shaberi_dagster.benchmarks.questions import Question
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.deciding.link import shares
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.judges.rule import RuleJudge, read_verdict
-from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import AUDITS
 from shaberi_dagster.lake.statements import fetch_frame
 from shaberi_dagster.llm.endpoints import check_bound, resolve_endpoint
 from shaberi_dagster.llm.request import CallMaker
 from shaberi_dagster.llm.thinking import answer_of
-from shaberi_dagster.prompts.library import PromptLibrary
-from shaberi_dagster.reports.figures import counted
-from shaberi_dagster.reports.report import UNKNOWN, Block, Column, Heading, Result, Sentences, Table, number, text
+from shaberi_dagster.reports.blocks import (
+    UNKNOWN,
+    Block,
+    Column,
+    Heading,
+    Result,
+    Sentences,
+    Table,
+    counted,
+    number,
+    text,
+)
 from shaberi_dagster.runs.forecast import sum_if_known
 from shaberi_dagster.runs.questions import load_questions
-from shaberi_dagster.runs.stored import chosen_runs, stored_spec
+from shaberi_dagster.runs.selection import chosen_runs
+from shaberi_dagster.runs.stages import judged_texts
+from shaberi_dagster.runs.stages.base import Caller, Item, Rows, RowStage, Survey
+from shaberi_dagster.runs.stages.forecast import rough_tokens
+from shaberi_dagster.runs.stages.paid import Sharing
+from shaberi_dagster.runs.stages.result import StageResult
+from shaberi_dagster.runs.stored import stored_spec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages import judged_texts
-from shaberi_dagster.stages.base import Caller, Item, Rows, RowStage, Survey
-from shaberi_dagster.stages.forecast import rough_tokens
-from shaberi_dagster.stages.paid import Sharing
-from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.tasks.benchmarks.files import read_table
+from shaberi_dagster.tasks.benchmarks.questions import Question
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
+from shaberi_dagster.tasks.judges.rule import RuleJudge, read_verdict
+from shaberi_dagster.tasks.judges.spec import JudgeSpec, judge_defaults
+from shaberi_dagster.tasks.prompts.library import PromptLibrary
+from shaberi_dagster.util.errors import ConfigurationError
 
 AUDIT = "audit"
 """The run that calls of audits are recorded under, and their purpose."""
@@ -199,7 +210,7 @@ def _versions(benchmark: str, prompts: PromptLibrary) -> dict[str, int]:
 
 
 def audit_plan(audits: Audits, now: datetime) -> Result:
-    """Say what an audit draws and what it may cost; nothing is changed and nobody is asked.
+    """Say what an audit draws and what it may cost; nothing is changed and no model is called.
 
     Args:
         audits: From `prepare`.

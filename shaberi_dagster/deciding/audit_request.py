@@ -5,34 +5,35 @@ from typing import Annotated, Self
 
 from pydantic import Field
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.option import FLAT, NO_OPTION, option
 from shaberi_dagster.runs.spec import JudgeBaseUrl, JudgeKeyVariable, RunSpec
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.models import Frozen
 
 
+@FLAT
 class AuditRequest(Frozen):
     """The audit that a user asks for in the command line or the launchpad."""
 
-    audit: Annotated[
-        int | None,
-        Field(ge=1, description="How many verdicts an audit draws"),
-        Option("what", metavar="[N]", is_argument=True),
-    ] = None
+    audit: Annotated[int | None, Field(ge=1, description="How many verdicts an audit draws"), NO_OPTION] = None
     judge_model: Annotated[
-        str | None, Field(description="The model that grades them"), Option("what", metavar="MODEL")
+        str | None, Field(description="The model that grades them"), option("what", metavar="MODEL")
     ] = None
     share: Annotated[
-        float | None, Field(gt=0, le=1, description="Instead of N: this share of the verdicts of each benchmark")
+        float | None,
+        Field(gt=0, le=1, description="Instead of N: this share of the verdicts of each benchmark"),
+        NO_OPTION,
     ] = None
-    models: Annotated[list[str] | None, Field(description="Of these models; default: all")] = None
-    tags: Annotated[list[str] | None, Field(description="Of runs with these tags; default: all")] = None
-    sources: Annotated[list[str] | None, Field(description="Of runs of these imported trees; default: all")] = None
+    models: Annotated[list[str] | None, Field(description="Of these models; default: all"), NO_OPTION] = None
+    tags: Annotated[list[str] | None, Field(description="Of runs with these tags; default: all"), NO_OPTION] = None
+    sources: Annotated[
+        list[str] | None, Field(description="Of runs of these imported trees; default: all"), NO_OPTION
+    ] = None
     benchmarks: Annotated[
         list[str] | None,
         Field(description="Draw from these; default: all, evenly"),
-        Option("what", ("--benchmark", "--benchmarks"), known="benchmarks"),
+        option("what", name=("--benchmark", "--benchmarks"), known="benchmarks", commas=True),
     ] = None
     judge_base_url: JudgeBaseUrl = None
     judge_api_key_variable: JudgeKeyVariable = None
@@ -64,3 +65,7 @@ class AuditRequest(Frozen):
             judge_base_url=judge.endpoint.base_url,
             judge_api_key_variable=judge.endpoint.api_key_variable,
         )
+
+
+ANY_AUDIT = AuditRequest()
+"""The request of an audit whose runs and number of verdicts are still to be named."""

@@ -9,23 +9,23 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, RULE, get_benchmark
 from shaberi_dagster.deciding.request import DecisionRequest
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.judges.spec import judge_names
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stages.answers import Answers
+from shaberi_dagster.runs.stages.consensus import ConsensusAnswers
+from shaberi_dagster.runs.stages.evaluation import check_endpoints, check_keys, materialize
+from shaberi_dagster.runs.stages.judgements import Judgements
+from shaberi_dagster.runs.stages.metrics import set_status
 from shaberi_dagster.runs.stored import find_run, load_run, named_tags, store_run
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.consensus import ConsensusAnswers
-from shaberi_dagster.stages.evaluation import check_endpoints, check_keys, materialize
-from shaberi_dagster.stages.judgements import Judgements
-from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.statistics.sequential import Floats, question_weights
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS, RULE, get_benchmark
+from shaberi_dagster.tasks.judges.spec import judge_names
+from shaberi_dagster.tasks.passes.pipeline import BASELINE
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import PARTIAL_TAG, check_model_name, check_run_tag, run_id_of
 
 _IS_UNDECIDED = (pl.col("status") == "excluded") & pl.col("judge").str.starts_with(RULE)
@@ -96,7 +96,7 @@ class Pool:
         """Make the pool of some questions.
 
         Raises:
-            ConfigurationError: There is none, or the benchmarks have unlike scales.
+            ConfigurationError: The candidates have no question in common, or the benchmarks have unlike scales.
         """
         if not questions:
             raise ConfigurationError("the candidates have no question in common")
@@ -339,7 +339,7 @@ class CandidateScores:
         self._evaluated, self._decided = self._ends(self._of_evaluations())
 
     def known(self) -> tuple[Floats, Floats]:
-        """Read the scores (candidates × questions, NaN is none); those of evaluations count before those of parts.
+        """Read the scores (candidates × questions, NaN: no score); those of evaluations count before those of parts.
 
         Returns:
             Both ends: what a rule could not decide is wrong in the first, and none in the second.
@@ -445,7 +445,7 @@ class CandidateScores:
 def partial_spec(spec: RunSpec, questions: Iterable[tuple[str, str]], lake: Lake) -> RunSpec:
     """Return the part of an evaluation that decisions ask: what they asked before, and some more questions.
 
-    Its requests are those of the evaluation, so whoever goes on with that pays only for the rest.
+    Its requests are those of the evaluation, so an evaluation that continues with them pays only for the rest.
 
     Args:
         spec: The evaluation.

@@ -19,7 +19,7 @@ from shaberi_dagster.deciding.candidates import (
 from shaberi_dagster.deciding.history import Past, calibrated, outside, past_scores
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.lake.schemas import DECISION_LOOKS, DECISIONS
-from shaberi_dagster.reports.undecided import cannot_tell
+from shaberi_dagster.reports.rows import cannot_tell
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.statistics.calibration import Calibration, error_of_pair
 from shaberi_dagster.statistics.sequential import (
@@ -97,7 +97,7 @@ class Boundary:
         """Return the estimate, the ends of its interval, and what is decided after some questions.
 
         Args:
-            scores_a: Of one pair, shape (questions,); NaN is none.
+            scores_a: Of one pair, shape (questions,); NaN: no score.
             scores_b: Likewise.
             n_asked: How many of the order count.
             since: From how many on bets decide, since a candidate is outside of the history; None: it is not.
@@ -229,7 +229,7 @@ def decide(
 
     Raises:
         ConfigurationError: It would send a key where it does not belong.
-        EndpointError: An endpoint cannot be reached or refuses us; the same decision goes on where it was.
+        EndpointError: An endpoint cannot be reached or refuses us; the same decision continues where it was.
     """
     scores = CandidateScores(decision.candidates, decision.pool, workspace)
     contest = Contest(decision.boundary, decision.past, len(decision.candidates), decision.seed)
@@ -285,7 +285,7 @@ class Contest:
         """Decide what can be decided after some questions of the order.
 
         Args:
-            known: Scores, shape (candidates, questions); NaN is none.
+            known: Scores, shape (candidates, questions); NaN: no score.
             n_asked: Questions asked.
             decided: The same without what a rule could not decide, which is wrong in `known`; a verdict has to hold
                 for both. None: all is decided.

@@ -7,13 +7,13 @@ import numpy as np
 
 from shaberi_dagster.deciding.candidates import CandidateScores, partial_spec
 from shaberi_dagster.deciding.decision import Decision
-from shaberi_dagster.reports.report import UNKNOWN, Block, Heading, Result, Row, Sentences, Table, number, text
+from shaberi_dagster.reports.blocks import UNKNOWN, Block, Heading, Result, Row, Sentences, Table, number, text
 from shaberi_dagster.runs.forecast import sum_if_known
+from shaberi_dagster.runs.stages.answers import Answers
+from shaberi_dagster.runs.stages.consensus import ConsensusAnswers
+from shaberi_dagster.runs.stages.forecast import forecast
+from shaberi_dagster.runs.stages.judgements import Judgements
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.consensus import ConsensusAnswers
-from shaberi_dagster.stages.forecast import forecast
-from shaberi_dagster.stages.judgements import Judgements
 from shaberi_dagster.statistics.calibration import PairClass
 
 _STAGES = tuple(stage.name for stage in (Answers, ConsensusAnswers, Judgements))
@@ -25,7 +25,7 @@ _IN_WORDS: dict[PairClass, str] = {
 
 
 def expected(decision: Decision, workspace: Workspace, now: datetime) -> list[Row]:
-    """Forecast what each kind of pair would take; nothing is changed and nobody is asked.
+    """Forecast what each kind of pair would take; nothing is changed and no model is called.
 
     Args:
         decision: From `prepare`.

@@ -9,13 +9,11 @@ import numpy as np
 import polars as pl
 
 from shaberi_dagster.deciding.candidates import Pool
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.connections import read_frame
 from shaberi_dagster.lake.schemas import DECISION_CALIBRATIONS
 from shaberi_dagster.lake.statements import statement
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.passes.pipeline import BASELINE
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.statistics.calibration import (
     CLASSES,
@@ -26,6 +24,8 @@ from shaberi_dagster.statistics.calibration import (
     family_of,
 )
 from shaberi_dagster.statistics.sequential import Floats
+from shaberi_dagster.tasks.passes.pipeline import BASELINE
+from shaberi_dagster.util.errors import ConfigurationError
 
 _MOST_MISSING = 0.125
 """Share of the questions that the scores of a past model may lack."""

@@ -1,4 +1,4 @@
-"""A link: a random sample of stored answers is judged anew by the same judge, to measure how far its scores moved."""
+"""A link: a random sample of stored answers is judged again by the same judge, to measure how far its scores moved."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,11 +10,7 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
 from shaberi_dagster.deciding.link_request import LinkRequest
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.judges.sets import ADOPTED
-from shaberi_dagster.judges.spec import judge_name
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import ANSWERS, LINK_ANSWERS, LINKS
 from shaberi_dagster.lake.statements import fetch
@@ -22,13 +18,13 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.forecast import Forecast
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import BenchmarkSpec, RunSpec
+from shaberi_dagster.runs.stages.evaluation import check_endpoints, check_keys, materialize
+from shaberi_dagster.runs.stages.forecast import forecast
+from shaberi_dagster.runs.stages.imported import OF_TREE
+from shaberi_dagster.runs.stages.judgements import Judgements
+from shaberi_dagster.runs.stages.metrics import set_status
 from shaberi_dagster.runs.stored import load_run, store_run
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.evaluation import check_endpoints, check_keys, materialize
-from shaberi_dagster.stages.forecast import forecast
-from shaberi_dagster.stages.imported import OF_TREE
-from shaberi_dagster.stages.judgements import Judgements
-from shaberi_dagster.stages.metrics import set_status
 from shaberi_dagster.statistics.comparison import OVERALL
 from shaberi_dagster.statistics.intervals import Interval
 from shaberi_dagster.statistics.linking import (
@@ -39,11 +35,15 @@ from shaberi_dagster.statistics.linking import (
     offsets,
     planned_error,
 )
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
+from shaberi_dagster.tasks.judges.sets import ADOPTED
+from shaberi_dagster.tasks.judges.spec import judge_name
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import check_run_tag, run_id_of, sha256_json
 from shaberi_dagster.util.names import check_known
 
 PARTIAL_TAG = "link-"
-"""Beginning of the tags of runs that have only what links had judged anew."""
+"""Beginning of the tags of runs that have only what links had judged again."""
 _MODELS = 8
 _MOST_MISSING = 0.05
 """Share of the answers without a new score: these could be others than the rest."""
@@ -62,7 +62,7 @@ class Link:
     Attributes:
         request: What was asked for.
         source: The tree of the imported scores.
-        specs: The parts of the models' evaluations that are judged anew.
+        specs: The parts of the models' evaluations that are judged again.
         answers: The sample, a row of each answer: run_id (of the import), model, benchmark, question_id, answer_hash,
             inclusion_probability, and its old score on the reported scale.
         repeated: Old scores of answers that the judge judged twice: benchmark, first, second.
@@ -80,12 +80,12 @@ class Link:
 
     @property
     def judge(self) -> str:
-        """The judge that judges anew."""
+        """The judge that judges again."""
         return _new_judge(self.request)
 
     @property
     def models(self) -> list[str]:
-        """The models whose answers are judged anew."""
+        """The models whose answers are judged again."""
         return [spec.model for spec in self.specs]
 
     @property
@@ -295,9 +295,9 @@ def shares(pools: Mapping[str, int], total: int) -> dict[str, int]:
 
 
 def _part(spec: RunSpec, request: LinkRequest, sample: pl.DataFrame, lake: Lake) -> RunSpec:
-    """Return the part of an imported run that is judged anew, with what earlier links had judged of it.
+    """Return the part of an imported run that is judged again, with what earlier links had judged of it.
 
-    Its answers are there from the beginning, and nobody can be asked for others.
+    Its answers are there from the beginning, and no one can be asked for others.
     """
     tag, judge = check_run_tag(f"{PARTIAL_TAG}{request.preset}-{spec.run_tag}"), _new_judge(request)
     before = load_run(lake, run_id_of(spec.model, tag))
@@ -326,7 +326,7 @@ def _new_judge(request: LinkRequest) -> str:
 
 
 def _copied(link: Link, lake: Lake) -> pl.DataFrame:
-    """Return the answers of the sample as rows of the parts that are judged anew."""
+    """Return the answers of the sample as rows of the parts that are judged again."""
     keys = {"benchmark": link.benchmarks, "run_id": link.answers["run_id"].unique().to_list()}
     tags = {spec.model: (spec.run_id, spec.run_tag) for spec in link.specs}
     of_parts = pl.DataFrame([(name, *part) for name, part in tags.items()], ["model", "part", "tag"], orient="row")
@@ -336,17 +336,17 @@ def _copied(link: Link, lake: Lake) -> pl.DataFrame:
 
 
 def expected_calls(link: Link, workspace: Workspace, now: datetime) -> list[Forecast]:
-    """Forecast the calls of a link; nothing is changed and nobody is asked."""
+    """Forecast the calls of a link; nothing is changed and no model is called."""
     answers, stages = _copied(link, workspace.lake), [Judgements.name]
     return forecast(link.specs, link.benchmarks, stages, workspace, now=now, answers=answers)
 
 
 def measure(link: Link, workspace: Workspace) -> None:
-    """Have the sample judged anew, and store what comes of it; what was judged before is not asked again.
+    """Have the sample judged again, and store what comes of it; what was judged before is not asked again.
 
     Raises:
         ConfigurationError: It would send a key where it does not belong.
-        EndpointError: The endpoint cannot be reached or refuses us; the same link goes on where it was.
+        EndpointError: The endpoint cannot be reached or refuses us; the same link continues where it was.
     """
     lake = workspace.lake
     for spec in link.specs:

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shaberi_dagster.deciding.link import Link, expected_calls
-from shaberi_dagster.reports.report import UNKNOWN, Block, Column, Heading, Result, Row, Sentences, Table, number, text
+from shaberi_dagster.reports.blocks import UNKNOWN, Block, Column, Heading, Result, Row, Sentences, Table, number, text
 from shaberi_dagster.runs.forecast import Forecast, sum_if_known
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.statistics.comparison import OVERALL
 
 _FURTHER = 1.5
-"""The offset for which the second chance is told, in margins."""
+"""The offset for which the second chance is stated, in margins."""
 
 
 def link_plan(link: Link, workspace: Workspace, now: datetime) -> Result:
-    """Say what a link will take and what it can find; nothing is changed and nobody is asked.
+    """Say what a link will take and what it can find; nothing is changed and no model is called.
 
     Args:
         link: From `prepare`.
@@ -72,7 +72,7 @@ def _table(beyond: float) -> Table:
             number("calls"),
             number("at most", "calls_most"),
             number("cost in USD", "cost_usd", form="{:,.4f}", null=UNKNOWN),
-            number("spread", form="{:.2f}"),
+            number("spread", form="score"),
             number("granted at offset 0", "chance_at_0", form="{:.0%}"),
             number(f"granted at {beyond:g}", "chance_beyond", form="{:.0%}"),
         ]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.option import FLAT, option
 from shaberi_dagster.runs.spec import (
     JudgeBaseUrl,
     JudgeKeyVariable,
@@ -16,46 +16,45 @@ from shaberi_dagster.runs.spec import (
 from shaberi_dagster.util.models import Frozen
 
 
+@FLAT
 class LinkRequest(Frozen):
     """The link that a user asks for in the command line or the launchpad."""
 
     judge: Annotated[
-        str,
-        Field(description="Whose imported scores are linked"),
-        Option("what", metavar="JUDGE", known="judges"),
+        str, Field(description="Whose imported scores are linked"), option("what", metavar="JUDGE", known="judges")
     ]
     preset: Annotated[
         str,
         Field(description="Prompt set that it judges with now: the judge JUDGE+NAME"),
-        Option("what", metavar="NAME"),
+        option("what", metavar="NAME"),
     ]
     models: Annotated[
         list[str] | None,
         Field(description="Five or more whose stored answers are judged anew; default: eight at random"),
-        Option("what", known="models"),
+        option("what", known="models", commas=True),
     ] = None
     questions: Annotated[
-        int, Field(ge=1, description="Answers of each model, dealt to the benchmarks"), Option("what")
+        int, Field(ge=1, description="Answers of each model, dealt to the benchmarks"), option("what")
     ] = 100
     benchmarks: Annotated[
         list[str] | None,
         Field(description="Names; default: all that the judge has judged of all of these models"),
-        Option("what", ("--benchmark", "--benchmarks"), known="benchmarks"),
+        option("what", name=("--benchmark", "--benchmarks"), known="benchmarks", commas=True),
     ] = None
     source: Annotated[
         str | None,
         Field(description="Tree of the imported scores, where the judge has some in several"),
-        Option("what"),
+        option("what"),
     ] = None
     margin: Annotated[
         float,
         Field(gt=0, description="Granted where the offset is shown to be smaller, on the reported scale"),
-        Option("how"),
+        option("how"),
     ] = 0.2
     judge_model: Annotated[
         str | None,
         Field(description="Name of the same judge at its endpoint; default: JUDGE"),
-        Option("how", metavar="MODEL"),
+        option("how", metavar="MODEL"),
     ] = None
     judge_base_url: JudgeBaseUrl = None
     judge_api_key_variable: JudgeKeyVariable = None
@@ -65,7 +64,7 @@ class LinkRequest(Frozen):
     seed: Annotated[
         int | None,
         Field(ge=0, description="Of the sample; default: it follows from judge and prompt set"),
-        Option("advanced"),
+        option("advanced"),
     ] = None
 
     def run_request(self, model: str, tag: str, benchmarks: list[str]) -> RunRequest:
@@ -77,8 +76,5 @@ class LinkRequest(Frozen):
         )
 
 
-_OF_RUNS = (
-    *("judge_base_url", "judge_api_key_variable"),
-    *("judge_temperature", "judge_max_tokens", "score_rounding"),
-)
+_OF_RUNS = (*("judge_base_url", "judge_api_key_variable"), *("judge_temperature", "judge_max_tokens", "score_rounding"))
 """Settings that a request shares with the runs."""

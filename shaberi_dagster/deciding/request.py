@@ -4,54 +4,52 @@ from typing import Annotated
 
 from pydantic import Field
 
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.option import FLAT, option
 from shaberi_dagster.runs.spec import BaseUrl, JudgeBaseUrl, JudgeKeyVariable, KeyVariable, Limit, Questions, RunRequest
 from shaberi_dagster.util.models import Frozen
 
+Candidates = Annotated[
+    list[str], Field(description="Two or more (of --sweep one will do), or MODEL@@TAG for runs that are there")
+]
 
-class DecisionRequest(Frozen):
-    """The decision that a user asks for in the command line or the launchpad."""
 
-    candidates: Annotated[
-        list[str],
-        Field(description="Two or more (of --sweep one will do), or MODEL@@TAG for runs that are there"),
-        Option("what", metavar="MODEL", is_argument=True, repeated=True),
-    ]
+@FLAT
+class DecisionSettings(Frozen):
+    """How some models are compared for a decision."""
+
     judge_models: Annotated[
         list[str] | None,
         Field(description="Judges; a question's score is their mean"),
-        Option("what", ("--judge",), metavar="MODEL", repeated=True, known="judges"),
+        option("what", name="--judge", metavar="MODEL", known="judges"),
     ] = None
     benchmarks: Annotated[
         list[str] | None,
         Field(description="Names, or all; default: all"),
-        Option("what", ("--benchmark", "--benchmarks"), known="benchmarks"),
+        option("what", name=("--benchmark", "--benchmarks"), known="benchmarks", commas=True),
     ] = None
     tag: Annotated[
-        str | None, Field(description="Tag of the runs of which this asks a part"), Option("what", known="runs")
+        str | None, Field(description="Tag of the runs of which this asks a part"), option("what", known="runs")
     ] = None
     sweep: Annotated[
         list[str] | None,
         Field(description="Each value of a setting is a candidate, as of `run-evals --sweep`"),
-        Option("what", metavar="NAME=VALUE,VALUE", repeated=True),
+        option("what", metavar="NAME=VALUE,VALUE"),
     ] = None
     questions: Questions = None
     limit: Limit = None
-    samples: Annotated[int | None, Field(ge=1, description="Answers to each question; default: 1"), Option("what")] = (
+    samples: Annotated[int | None, Field(ge=1, description="Answers to each question; default: 1"), option("what")] = (
         None
     )
     strategies: Annotated[
         list[str] | None,
         Field(description="Each of each model is a candidate"),
-        Option("what", ("--strategy",), repeated=True, known="strategies"),
+        option("what", name="--strategy", known="strategies"),
     ] = None
     margin: Annotated[
-        float | None,
-        Field(gt=0, description="Up to it models are equal; default: 2 % of the scale"),
-        Option("how"),
+        float | None, Field(gt=0, description="Up to it models are equal; default: 2 % of the scale"), option("how")
     ] = None
     error: Annotated[
-        float, Field(gt=0, lt=0.5, description="Share of decisions that may be wrong in any pair"), Option("how")
+        float, Field(gt=0, lt=0.5, description="Share of decisions that may be wrong in any pair"), option("how")
     ] = 0.01
     base_url: BaseUrl = None
     judge_base_url: JudgeBaseUrl = None
@@ -60,8 +58,17 @@ class DecisionRequest(Frozen):
     seed: Annotated[
         int | None,
         Field(ge=0, description="Rotates the order; default: it follows from what is decided"),
-        Option("advanced"),
+        option("advanced"),
     ] = None
+
+
+USUAL_SETTINGS = DecisionSettings()
+
+
+class DecisionRequest(DecisionSettings):
+    """The decision that a user asks for in the command line or the launchpad."""
+
+    candidates: Candidates
 
     def swept_run(self, name: str) -> tuple[str, str]:
         """Return the model of a candidate, and the tag to which a sweep adds its values."""

@@ -5,16 +5,17 @@ from typing import Any
 
 import dagster as dg
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.assets import ASSETS
 from shaberi_dagster.defs.decisions import audits, decision_calibrations, decisions, links
-from shaberi_dagster.defs.execution import execute
+from shaberi_dagster.defs.execution import QUIET, recorded_run
 from shaberi_dagster.defs.export import results, shaberi_v1
 from shaberi_dagster.defs.imports import ensemble_import, legacy_import
 from shaberi_dagster.defs.jobs import JOBS, nightly_compaction
 from shaberi_dagster.defs.reprocess import reprocess
-from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.defs.sensors import run_spec_folder
+from shaberi_dagster.defs.resources import WorkspaceResource, working_in
+from shaberi_dagster.defs.sensors import lake_runs, run_spec_folder
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
 
 _OPERATIONS = {
     "decide": (decisions, "Decide between models: name them in the launchpad."),
@@ -52,7 +53,7 @@ defs = dg.Definitions(
         reprocess,
     ],
     schedules=[nightly_compaction],
-    sensors=[run_spec_folder],
+    sensors=[run_spec_folder, lake_runs],
     resources={"workspace": WorkspaceResource()},
     # One process per step would cost 5 to 19 seconds a run.
     executor=dg.in_process_executor,
@@ -60,7 +61,12 @@ defs = dg.Definitions(
 
 
 def run_operation(
-    name: str, instance: dg.DagsterInstance, config: Mapping[str, Any], **options: Any
+    name: str,
+    instance: dg.DagsterInstance,
+    config: Mapping[str, Any],
+    workspace: Workspace,
+    partition_key: str | None = None,
+    **tags: str,
 ) -> dg.ExecuteInProcessResult:
     """Run a job that has one op in this process.
 
@@ -68,8 +74,15 @@ def run_operation(
         name: Of the job.
         instance: Where Dagster records it.
         config: Of its op.
-        options: As for `execute`.
+        workspace: Where to read and write.
+        partition_key: Its partition.
+        tags: More tags for the Dagster run.
     """
     job = defs.resolve_job_def(name)
     (node,) = job.nodes
-    return execute(job, instance, ops={node.name: {"config": dict(config)}}, **options)
+    with recorded_run(instance, partition_key, tags) as record, working_in(workspace):
+        return job.execute_in_process(
+            run_config=QUIET | {"ops": {node.name: {"config": dict(config)}}},
+            partition_key=partition_key,
+            **record,
+        )

@@ -9,22 +9,22 @@ from typing import Any
 import dagster as dg
 import orjson
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.consensus.registry import STRATEGIES
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.judges.rules.registry import GRADERS
-from shaberi_dagster.passes.registry import PASSES
-from shaberi_dagster.plugins.discovery import Kind
+from shaberi_dagster.plugins.discovery import PluginRegistry
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stages.ordered import STAGES
 from shaberi_dagster.runs.stored import stored_spec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import VERSION
-from shaberi_dagster.stages.ordered import STAGES
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.tasks.consensus.registry import STRATEGIES
+from shaberi_dagster.tasks.judges.rules.registry import GRADERS
+from shaberi_dagster.tasks.passes.registry import PASSES
+from shaberi_dagster.util.errors import ConfigurationError
 
 CONTENT_TAG = "shaberi/content"
 """The hashes of what a submitted run is to be made with, as JSON."""
-_KINDS: tuple[Kind[Any], ...] = (ALL_BENCHMARKS, GRADERS, STRATEGIES, PASSES)
+_KINDS: tuple[PluginRegistry[Any], ...] = (ALL_BENCHMARKS, GRADERS, STRATEGIES, PASSES)
 _HASH_LENGTH = 12
 
 
@@ -51,12 +51,13 @@ def content_tag(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) 
     return {CONTENT_TAG: orjson.dumps(content_of(spec, benchmarks, workspace)).decode()}
 
 
-def refuse_other_content(run: dg.DagsterRun, run_id: str, workspace: Workspace) -> None:
+def refuse_other_content(run: dg.DagsterRun, run_id: str, benchmarks: Sequence[str], workspace: Workspace) -> None:
     """Let a run that was submitted with other prompts, plugins or another version not be made here.
 
     Args:
         run: The Dagster run; one that was not submitted is made with whatever is here.
         run_id: One of its partitions.
+        benchmarks: Those that it is about.
         workspace: Where its spec and the prompts are.
 
     Raises:
@@ -66,7 +67,6 @@ def refuse_other_content(run: dg.DagsterRun, run_id: str, workspace: Workspace) 
         return
     spec = stored_spec(run_id, workspace)
     asked: dict[str, str] = orjson.loads(run.tags[CONTENT_TAG])
-    benchmarks = {key.path[-1] for key in run.asset_selection or ()}
     here = content_of(spec, [name for name in spec.benchmarks if name in benchmarks], workspace)
     if unlike := sorted(name for name in asked.keys() | here.keys() if asked.get(name) != here.get(name)):
         raise ConfigurationError(

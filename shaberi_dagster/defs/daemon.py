@@ -1,6 +1,8 @@
 """Dagster's daemon as a cluster runs it: what an earlier one was killed over is launched first."""
 
-from dagster._daemon.cli import main
+import os
+import sys
+from pathlib import Path
 
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.launcher import ClusterRunLauncher
@@ -11,4 +13,5 @@ if __name__ == "__main__":
         launcher = instance.run_launcher
         if isinstance(launcher, ClusterRunLauncher):  # dagster.yaml may name another one
             launcher.launch_lost()
-    main()
+    program = str(Path(sys.executable).with_name("dagster-daemon"))
+    os.execv(program, [program, *sys.argv[1:]])  # noqa: S606

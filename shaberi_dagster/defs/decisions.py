@@ -7,7 +7,6 @@ import dagster as dg
 import polars as pl
 from pydantic import Field
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.deciding.audit import prepare as prepare_audit
 from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.deciding.decision import Decision, Look, decide, prepare
@@ -25,6 +24,7 @@ from shaberi_dagster.lake.schemas import LINKS
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.statistics.calibration import FEWEST_MODELS, Calibration
+from shaberi_dagster.tasks.benchmarks.registry import BENCHMARKS
 
 DECISION, CALIBRATION, LINK, AUDIT = "decisions", "decision_calibrations", "links", "audits"
 _KEEPS = "keeps_its_promise"
@@ -39,7 +39,7 @@ def decisions(
     config: DecisionConfig,  # type: ignore[valid-type]
 ) -> dg.MaterializeResult[None]:
     """Decision about the better of some models, with as few questions as it takes; each materialization is one."""
-    place = workspace.workspace(context.log, part_of(config, CallOptions), spender=context.run.run_id)
+    place = workspace.workspace(context.log, part_of(config, CallOptions))
     curve: list[dict[str, Any]] = []
     decision = prepare(part_of(config, DecisionRequest), place)
 
@@ -77,7 +77,7 @@ def _row(decision: Decision, look: Look) -> dict[str, Any]:
 
 
 def _numbers(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers of a look that Dagster can plot; it takes no number that is none."""
+    """Return the numbers of a look that Dagster can plot; it takes no number that is NaN."""
     return {name: value for name, value in row.items() if value == value}  # noqa: PLR0124
 
 
@@ -91,7 +91,7 @@ def links(
     config: LinkConfig,  # type: ignore[valid-type]
 ) -> dg.MaterializeResult[None]:
     """Measured link between imported and new scores of a judge; each materialization is one."""
-    place = workspace.workspace(context.log, part_of(config, CallOptions), spender=context.run.run_id)
+    place = workspace.workspace(context.log, part_of(config, CallOptions))
     link = prepare_link(part_of(config, LinkRequest), place)
     measure(link, place)
     rows = pl.DataFrame(read_link(link.link_id, place.lake), schema=LINKS.schema)
@@ -114,7 +114,7 @@ AuditConfig = config_class("AuditConfig", "What to audit, and how to make calls.
 @operation(
     AUDIT,
     table=AUDIT,
-    deps=[dg.AssetKey(["judgements", name]) for name in BENCHMARKS],
+    deps=["judgements"],
     group_name="decisions",
     kinds={"openai", "deltalake"},
 )
@@ -124,7 +124,7 @@ def audits(
     config: AuditConfig,  # type: ignore[valid-type]
 ) -> dg.MaterializeResult[None]:
     """Audit of rule verdicts that were drawn at random: a model grades the same answers."""
-    place = workspace.workspace(context.log, part_of(config, CallOptions), spender=context.run.run_id)
+    place = workspace.workspace(context.log, part_of(config, CallOptions))
     audit = prepare_audit(part_of(config, AuditRequest), place)
     audit.materialize()
     counts = audit.stored().group_by("benchmark", "rule_verdict", "verdict", "status").len().sort("benchmark")
@@ -142,7 +142,7 @@ class CalibrationConfig(dg.Config):
     CALIBRATION,
     table=CALIBRATION,
     checks={_KEEPS: "Wrong decisions of the replay stay within what is promised."},
-    deps=[dg.AssetKey(["scores", name]) for name in BENCHMARKS],
+    deps=["scores"],
     group_name="decisions",
     kinds={"numpy", "deltalake"},
 )

@@ -1,33 +1,35 @@
-"""Running jobs in this process, on the persistent Dagster instance that the UI shows."""
+"""Dagster's instance, and jobs that run in this process, where the UI shows them."""
 
 import os
+import shutil
 import socket
-import sys
+import sqlite3
+import tempfile
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-from dagster._core.instance.ref import InstanceRef
+import sqlalchemy
+import yaml
 
-from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS
-from shaberi_dagster.defs.leases import LEASE_TAG, is_leased, leased
-from shaberi_dagster.defs.storage import SqliteRunStorage, kept_open
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.journal.locks import alone
+from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS, LOCK_TAG
 from shaberi_dagster.lake.files import swap_in
+from shaberi_dagster.lake.journal.locks import LOCKS_FOLDER, exclusive_lock
 from shaberi_dagster.settings import broker_url, check_writable, database_url
-from shaberi_dagster.util.permissions import make_folder
+from shaberi_dagster.util.errors import ConfigurationError, PartitionBusyError
+from shaberi_dagster.util.identity import names_of
+from shaberi_dagster.util.permissions import let_group_write, make_folder
 
 _HEAD = """\
 # Written once by shaberi; change it as you like.
 telemetry: {enabled: false}
 nux: {enabled: false}
-# A worker that died frees its pool slots and its run is closed (needs the daemon, as in `shaberi ui`).
+# A run whose process died is closed (needs the daemon, as in `shaberi ui`).
 """
-_MONITORING = "run_monitoring: {enabled: true, poll_interval_seconds: 10, free_slots_after_run_end_seconds: 10}\n"
+_MONITORING = "run_monitoring: {enabled: true, poll_interval_seconds: 10}\n"
 _POOLS = """\
 # How many runs, of all processes, may call one endpoint at the same time.
 concurrency: {pools: {default_limit: 4}}
@@ -35,14 +37,13 @@ concurrency: {pools: {default_limit: 4}}
 _DATABASE = """\
 storage: {postgres: {postgres_url: {env: SHABERI_DATABASE_URL}}}
 """
-# A run may wait a day for a worker; one whose worker is gone goes on on another.
+# A run may wait a day for a worker; one whose worker is gone continues on another.
 _CLUSTER = """\
 run_monitoring:
   enabled: true
   poll_interval_seconds: 5
   start_timeout_seconds: 86400
   max_resume_run_attempts: 20
-  free_slots_after_run_end_seconds: 10
 run_launcher:
   module: shaberi_dagster.defs.launcher
   class: ClusterRunLauncher
@@ -56,13 +57,15 @@ _INSTANCE_CONFIGS = {
     "cluster": _HEAD + _CLUSTER + _DATABASE,
 }
 """Contents of `dagster.yaml`; a password is only in the environment."""
+_COMMANDS_FILE, _SCRATCH = "commands.yaml", ".new-home-"
 _OF_COMMANDS = {
     "compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 }
 """Settings for commands: Dagster would copy their output by four more processes, which Ctrl-C ends noisily."""
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-PROCESS_TAG = "shaberi/process"
-"""Tag of a command's runs with its process; where there is a database, they have a `LEASE_TAG` instead."""
+LOCATION = "shaberi_dagster.definitions"
+"""The code location's name in `dagster dev`: that of its module."""
+MODEL_TAG, RUN_TAG_TAG, STARTED_BY_TAG = "shaberi/model", "shaberi/run_tag", "shaberi/started_by"
 _UNFINISHED = [
     dg.DagsterRunStatus.NOT_STARTED,
     dg.DagsterRunStatus.STARTING,
@@ -71,11 +74,7 @@ _UNFINISHED = [
 ]
 
 
-def _tell(line: str) -> None:
-    print(line, file=sys.stderr)  # noqa: T201
-
-
-def open_instance(home: Path, say: Callable[[str], object] = _tell) -> dg.DagsterInstance:
+def open_instance(home: Path) -> dg.DagsterInstance:
     """The persistent instance, made at first use; of several processes one makes it and the others wait.
 
     It is in SQLite files below the folder, or in the database of `SHABERI_DATABASE_URL`, unless the folder has a
@@ -83,7 +82,6 @@ def open_instance(home: Path, say: Callable[[str], object] = _tell) -> dg.Dagste
 
     Args:
         home: The folder.
-        say: Told of each SQLite file that a killed process has left half made.
 
     Raises:
         ConfigurationError: The folder cannot be written, or the database cannot be reached.
@@ -91,25 +89,50 @@ def open_instance(home: Path, say: Callable[[str], object] = _tell) -> dg.Dagste
     prepare_home(home)
     os.environ["DAGSTER_HOME"] = str(home)
     with at_the_instance(home, "instance"):
-        instance = dg.DagsterInstance.from_ref(kept_open(_configured(home)))
-        for storage in ("run_storage", "event_log_storage", "schedule_storage"):
-            getattr(instance, storage)  # makes its tables
-        if isinstance(instance.run_storage, SqliteRunStorage):
-            for repair in instance.run_storage.repairs:
-                say(repair)
+        if not (home / "history").exists() and database_url() is None:
+            _make_databases(home)
+        instance = _configured(home, _COMMANDS_FILE)
+        _make_tables(instance)
         if database_url():  # else each event would take a connection of its own
             instance.optimize_for_webserver(statement_timeout=0, pool_recycle=3600, max_overflow=20)
         return instance
 
 
-def _configured(home: Path) -> InstanceRef:
+def _make_databases(home: Path) -> None:
+    """Make Dagster's SQLite files aside, so that a process that is killed meanwhile leaves nothing half made."""
+    for left in home.glob(f"{_SCRATCH}*"):  # by one that was killed
+        shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=home) as scratch:
+        Path(scratch, "dagster.yaml").touch()
+        with _configured(Path(scratch), "dagster.yaml") as instance:
+            _make_tables(instance)
+        for folder in ("schedules", "history"):  # the second one says that both are there
+            if not (home / folder).exists():
+                Path(scratch, folder).rename(home / folder)
+
+
+def _make_tables(instance: dg.DagsterInstance) -> None:
+    """Open the storages, which make their tables when they are opened first."""
+    for storage in ("run_storage", "event_log_storage", "schedule_storage"):
+        getattr(instance, storage)
+
+
+def _configured(home: Path, file: str) -> dg.DagsterInstance:
     try:
-        return InstanceRef.from_dir(str(home), overrides=_OF_COMMANDS)
+        return dg.DagsterInstance.from_config(str(home), file)
     except Exception as error:  # whatever a file of the user's own can make Dagster raise
         reason = " ".join(str(error).split())
         raise ConfigurationError(
             f"{home / 'dagster.yaml'} is no configuration of Dagster: {reason[:300]}; without the file it is made again"
         ) from error
+
+
+@sqlalchemy.event.listens_for(sqlalchemy.Engine, "connect")
+def _share(opened: Any, _: object) -> None:
+    """Let the shared group write into an SQLite file, which SQLite itself never does."""
+    if isinstance(opened, sqlite3.Connection):
+        for (path,) in opened.execute("select file from pragma_database_list where file <> ''"):
+            let_group_write(Path(path))
 
 
 @contextmanager
@@ -127,7 +150,7 @@ def at_the_instance(home: Path, name: str) -> AbstractContextManager[None]:
         home: The instance's folder.
         name: Of what is done.
     """
-    return alone(home, name, shared="dagster")
+    return exclusive_lock(home, name, shared="dagster")
 
 
 def prepare_home(home: Path) -> None:
@@ -140,11 +163,29 @@ def prepare_home(home: Path) -> None:
     make_folder(home)
     config, path = _INSTANCE_CONFIGS[_kind_of_instance()], home / "dagster.yaml"
     written = path.read_text(encoding="utf-8") if path.exists() else None
-    # A beginning of ours is what a killed process had written of it.
+    # A beginning of our text is what a killed process had written of it.
     if written != config and (
         written is None or any(known.startswith(written) for known in _INSTANCE_CONFIGS.values())
     ):
         swap_in(path, config.encode())
+        written = config
+    commands, path = yaml.safe_dump(_settings(written) | _OF_COMMANDS), home / _COMMANDS_FILE
+    if not path.exists() or path.read_text(encoding="utf-8") != commands:
+        swap_in(path, commands.encode())
+
+
+def _settings(text: str) -> dict[str, Any]:
+    """The settings of a `dagster.yaml`; Dagster checks each by itself."""
+    settings, reason = None, "it has no settings by name"
+    try:
+        settings = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+    if not isinstance(settings, dict):
+        raise ConfigurationError(
+            f"dagster.yaml is no configuration of Dagster: {reason[:300]}; without the file it is made again"
+        )
+    return settings
 
 
 def _kind_of_instance() -> str:
@@ -155,47 +196,34 @@ def _kind_of_instance() -> str:
     return "embedded"
 
 
-def execute(
-    job: dg.JobDefinition,
-    instance: dg.DagsterInstance,
-    *,
-    ops: Mapping[str, Any],
-    tags: Mapping[str, str] | None = None,
-    partition_key: str | None = None,
-) -> dg.ExecuteInProcessResult:
-    """Run a job here and now; what it raises is raised here as well.
+@contextmanager
+def recorded_run(
+    instance: dg.DagsterInstance, partition_key: str | None, tags: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """Within this context a Dagster run is made here, whose lock says that its process lives.
 
     Args:
-        job: The job.
         instance: Where Dagster records it.
-        ops: The `ops` part of its config.
-        tags: More tags for the Dagster run.
         partition_key: Its partition.
+        tags: More tags for it.
+
+    Yields:
+        Arguments of `execute_in_process`: the instance, the run's id and its tags.
 
     Raises:
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled.
     """
-    with recorded_run(instance) as (dagster_run_id, own):
-        return job.execute_in_process(
-            run_config=QUIET | {"ops": ops},
-            instance=instance,
-            partition_key=partition_key,
-            tags={**own, **(tags or {})},
-            run_id=dagster_run_id,
-        )
-
-
-@contextmanager
-def recorded_run(instance: dg.DagsterInstance) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Within this context a Dagster run is made here: yields its id, and tags by which its process is known.
-
-    Raises:
-        KeyboardInterrupt: Interrupted; Dagster has the run as canceled.
-    """
-    dagster_run_id = str(uuid.uuid4())
+    dagster_run_id, home = str(uuid.uuid4()), Path(instance.root_directory)
+    # Dagster's Jobs page shows runs of known code locations alone.
+    own = {LOCK_TAG: socket.gethostname(), ".dagster/repository": f"__repository__@{LOCATION}"}
+    if partition_key and "@@" in partition_key:
+        own |= dict(zip((MODEL_TAG, RUN_TAG_TAG), names_of(partition_key), strict=True))
     try:
-        with _at_work(dagster_run_id) as own:
-            yield dagster_run_id, own
+        with _lock_of(home, dagster_run_id, busy=None):
+            try:
+                yield {"instance": instance, "run_id": dagster_run_id, "tags": {**own, **tags}}
+            finally:
+                _lock_file(home, dagster_run_id).unlink(missing_ok=True)
     except INTERRUPTS:
         # Outside of asset bodies: before the first step, or between two events.
         run = instance.get_run_by_id(dagster_run_id)
@@ -204,58 +232,38 @@ def recorded_run(instance: dg.DagsterInstance) -> Iterator[tuple[str, Mapping[st
         raise KeyboardInterrupt from None
 
 
-@contextmanager
-def _at_work(dagster_run_id: str) -> Iterator[Mapping[str, str]]:
-    """Within this context a run of this process can be told from that of a dead one, by the tags that this yields."""
-    process = process_name(os.getpid())
-    if url := database_url():
-        with leased(dagster_run_id, url):
-            yield {LEASE_TAG: process}
-    else:
-        yield {PROCESS_TAG: process}
-
-
-def process_name(pid: int) -> str:
-    """A living process of this host, told apart from a later one that gets the same number; "" when it is dead."""
-    started = ""
-    try:
-        if Path("/proc/self/stat").exists():
-            # After the name, which may have spaces: the state (a zombie is dead), and further on the start time.
-            state, *fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-            if state == "Z":
-                return ""
-            started = fields[18]
-        else:
-            os.kill(pid, 0)
-    except (FileNotFoundError, ProcessLookupError):
-        return ""
-    except PermissionError:
-        pass  # somebody else's, so it lives
-    return f"{socket.gethostname()}:{pid}:{started}"
-
-
 def close_dead_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Close the runs of command-line processes that no longer live, of this host or, with a database, of any.
+    """Close the runs of commands whose process no longer lives, of this host or, with a database, of any.
 
-    A process killed with -9 cannot say that it ended; its run would look started for ever and keep its pool slots.
+    A process killed with -9 cannot say that it ended; its run would look started for ever.
 
     Returns:
         The closed Dagster run ids.
     """
-    closed = []
+    home, closed = Path(instance.root_directory), []
     for run in instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED)):
-        if _is_dead(run):
-            instance.report_run_canceled(run, "its process ended without a word; finished calls are in the journal")
-            instance.event_log_storage.free_concurrency_slots_for_run(run.run_id)
+        if _is_dead(run, home):
+            instance.report_run_canceled(run, "the process exited unexpectedly; finished calls are in the journal")
+            _lock_file(home, run.run_id).unlink(missing_ok=True)
             closed.append(run.run_id)
     return closed
 
 
-def _is_dead(run: dg.DagsterRun) -> bool:
-    """Return whether the process of a run is known to live no longer."""
-    if LEASE_TAG in run.tags:
-        url = database_url()
-        return url is not None and not is_leased(run.run_id, url)
-    process = run.tags.get(PROCESS_TAG, "::")
-    host, pid, _ = process.split(":")
-    return host == socket.gethostname() and process != process_name(int(pid))
+def _is_dead(run: dg.DagsterRun, home: Path) -> bool:
+    """Return whether a run had its lock, and has it no longer."""
+    host = run.tags.get(LOCK_TAG)
+    if host is None or (host != socket.gethostname() and database_url() is None):
+        return False
+    try:
+        with _lock_of(home, run.run_id, busy="at work"):
+            return True
+    except PartitionBusyError:
+        return False
+
+
+def _lock_of(home: Path, dagster_run_id: str, busy: str | None) -> AbstractContextManager[None]:
+    return exclusive_lock(home, f"run-{dagster_run_id}", busy=busy, shared="dagster")
+
+
+def _lock_file(home: Path, dagster_run_id: str) -> Path:
+    return home / LOCKS_FOLDER / f"run-{dagster_run_id}.lock"

@@ -7,14 +7,13 @@ import dagster as dg
 import polars as pl
 from pydantic import Field
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.defs.metadata import markdown_table
 from shaberi_dagster.defs.operation import operation
 from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.exchange.results.results_tree import export_runs
-from shaberi_dagster.exchange.results.shaberi_v1 import export
+from shaberi_dagster.exchange.shaberi_v1 import export
 from shaberi_dagster.reports.requests import RunSelection
+from shaberi_dagster.runs.results.results_tree import export_runs
 
 _FOLDER = "_export/shaberi-v1"  # in the warehouse, unless the launchpad says otherwise
 
@@ -30,7 +29,7 @@ class ExportConfig(dg.Config):
 
 @operation(
     ["jsonl_export", "shaberi_v1"],
-    deps=[[stage, name] for stage in ("answers", "judgements") for name in BENCHMARKS],
+    deps=["answers", "judgements"],
     group_name="export",
     kinds={"json"},
 )
@@ -40,7 +39,7 @@ def shaberi_v1(
     """Answers and judgements as trees of JSON Lines as the old Shaberi suite had them, for tools that read those."""
     place = workspace.workspace(context.log)
     output = Path(config.output).absolute() if config.output else place.settings.warehouse / _FOLDER
-    selection = RunSelection(config.models, config.tags, config.sources)
+    selection = RunSelection(models=config.models, tags=config.tags, sources=config.sources)
     done = export(place.lake, output, selection, changed=place.reporter.changed)
     return dg.MaterializeResult(
         metadata={
@@ -64,7 +63,7 @@ class ResultsConfig(dg.Config):
 
 @operation(
     ["jsonl_export", "results"],
-    deps=[["metrics", name] for name in BENCHMARKS],
+    deps=["metrics"],
     partitions_def=runs,
     backfill_policy=dg.BackfillPolicy.single_run(),
     group_name="export",

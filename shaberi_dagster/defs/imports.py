@@ -1,21 +1,16 @@
 """Imports: of legacy trees, with a partition for each, and of ensemble and baseline caches, of which runs are parts.
 
-The import of trees tells of the runs that it made as well.
+The sensor `lake_runs` shows the runs themselves.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import polars as pl
 from pydantic import Field
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
-from shaberi_dagster.defs.events import report_materializations
 from shaberi_dagster.defs.metadata import markdown_table
 from shaberi_dagster.defs.operation import import_checks, operation
-from shaberi_dagster.defs.partitions import add_partitions
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.exchange.caches import import_ensemble
 from shaberi_dagster.exchange.trees.importing import (
@@ -23,13 +18,10 @@ from shaberi_dagster.exchange.trees.importing import (
     ImportRequest,
     ImportResult,
     import_trees,
-    imported_runs,
     named_trees,
     tree_folders,
 )
 from shaberi_dagster.exchange.trees.sums import Reconciliation
-from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.runs.workspace import Workspace
 
 IMPORT = "legacy_import"
 REPORT = "report"
@@ -57,7 +49,6 @@ class LegacyImportConfig(dg.Config):
     )
     tag: str = Field(default=DEFAULT_TAG, description="Tag of the runs.")
     models: str = Field(default="*", description="Only models whose file names match: a part of a tree at a time.")
-    log_runs: bool = Field(default=True, description="Show the runs as materialized partitions of their assets.")
 
 
 @operation(
@@ -81,9 +72,7 @@ def legacy_import(
     names = list(context.partition_keys) if of_partitions else list(given)
     folders = tree_folders(names, given, place.lake, config.tag)
     result = import_trees(ImportRequest(folders, config.tag, config.models), place)
-    logged = log_runs(config.tag, result.runs["run_id"], place, context) if config.log_runs else 0
-    facts = _metadata(result) | {"partitions logged": logged}
-    counted = result.reconciliation
+    facts, counted = _metadata(result), result.reconciliation
     left_out = {"lines quarantined": counted.quarantine.height, "files not read": counted.left_out.height}
     checks = import_checks(counted.discrepancies(), left_out)
     sums = {name: {"folder": str(folder), **_reconciled(counted.of(name))} for name, folder in folders.items()}
@@ -92,10 +81,10 @@ def legacy_import(
             context.add_asset_metadata(sums_of_tree, partition_key=name)
         return dg.MaterializeResult(metadata=facts, check_results=checks)
     context.instance.add_dynamic_partitions(TREES_NAME, names)
-    report_materializations(
-        context.instance,
-        [dg.AssetMaterialization(IMPORT, partition=name, metadata=sums_of_tree) for name, sums_of_tree in sums.items()],
-    )
+    for name, sums_of_tree in sums.items():
+        context.instance.report_runless_asset_event(
+            dg.AssetMaterialization(IMPORT, partition=name, metadata=sums_of_tree)
+        )
     return dg.MaterializeResult(metadata=facts | _reconciled(counted), check_results=checks)
 
 
@@ -124,54 +113,6 @@ def ensemble_import(
     }
     left_out = {"parts quarantined": done.quarantine.height, "files unreadable": done.n_unreadable}
     return dg.MaterializeResult(metadata=facts, check_results=import_checks(done.discrepancies(), left_out))
-
-
-def log_runs(tag: str, anew: Sequence[str] | pl.Series, workspace: Workspace, context: dg.AssetExecutionContext) -> int:
-    """Make imported runs partitions, materialized where they have rows.
-
-    Dagster has an event for each partition of each asset; those that have one get no other.
-
-    Args:
-        tag: The tag of the import.
-        anew: The runs that were imported just now.
-        workspace: Where the runs are.
-        context: Of the import.
-
-    Returns:
-        How many events there were to log.
-    """
-    instance = context.instance
-    specs = [RunSpec.read(text) for text in imported_runs(workspace.lake, tag)["spec"]]
-    add_partitions({spec.run_id: spec.model_dump() for spec in specs}, instance)
-    fresh = set(anew)
-    events: list[dg.AssetMaterialization] = []
-    for stage in ("answers", "judgements", "scores", "metrics"):
-        for name in BENCHMARKS:
-            key = dg.AssetKey([stage, name])
-            there = instance.get_materialized_partitions(key) - fresh
-            events += [
-                _materialization(key, spec, context)
-                for spec in specs
-                if _has(spec, stage, name) and spec.run_id not in there
-            ]
-    report_materializations(instance, events)
-    return len(events)
-
-
-def _materialization(key: dg.AssetKey, spec: RunSpec, context: dg.AssetExecutionContext) -> dg.AssetMaterialization:
-    own = spec.benchmarks[key.path[-1]]
-    metadata: dict[str, Any] = {
-        "imported by": dg.MetadataValue.dagster_run(context.run.run_id),
-        "question_set": own.question_set,
-        "n_planned": spec.n_planned(key.path[-1]),
-        "judges": ", ".join(own.all_judges),
-    }
-    return dg.AssetMaterialization(key, partition=spec.run_id, metadata=metadata, description="imported")
-
-
-def _has(spec: RunSpec, stage: str, benchmark: str) -> bool:
-    own = spec.benchmarks.get(benchmark)
-    return own is not None and (stage == "answers" or bool(own.imported_judges))
 
 
 def _metadata(result: ImportResult) -> dict[str, Any]:

@@ -1,15 +1,16 @@
-"""An interrupted run is a canceled run, whoever interrupts it."""
+"""A run that is interrupted, by Ctrl-C or by Terminate, is a canceled run."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import dagster as dg
 
-from shaberi_dagster.defs.leases import LEASE_TAG
-from shaberi_dagster.errors import is_interrupt
+from shaberi_dagster.util.errors import is_interrupt
 
 INTERRUPTS = (KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
 CANCELED = "interrupted; finished calls are in the journal"
+LOCK_TAG = "shaberi/lock"
+"""Tag of a command's runs, each of which has a lock as long as its process lives: the host."""
 
 
 @contextmanager
@@ -34,4 +35,4 @@ def canceled_when_interrupted(context: dg.OpExecutionContext | dg.AssetExecution
 
 def _goes_on_elsewhere(run: dg.DagsterRun, instance: dg.DagsterInstance) -> bool:
     """Return whether the daemon will give a run to another worker; one that a command makes has none."""
-    return LEASE_TAG not in run.tags and instance.run_will_resume(run.run_id)
+    return LOCK_TAG not in run.tags and instance.run_will_resume(run.run_id)

@@ -1,45 +1,35 @@
 """Jobs: evaluate a registered run, start a new one from the launchpad, compact the lake."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
 import dagster as dg
-from dagster._core.definitions.job_base import InMemoryJob
-from dagster._core.execution.api import execute_run
-from dagster._core.storage.tags import PARTITION_NAME_TAG
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.defs.assets import ASSETS
-from shaberi_dagster.defs.execution import QUIET, recorded_run
+from shaberi_dagster.defs.execution import QUIET, STARTED_BY_TAG, recorded_run
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.options import config_class, given, stage_config
 from shaberi_dagster.defs.partitions import add_partition
-from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.defs.run_records import STARTED_BY_TAG
-from shaberi_dagster.errors import ShaberiError
+from shaberi_dagster.defs.resources import WorkspaceResource, working_in
 from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.request_file import request_from
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.stages.evaluation import check_keys
+from shaberi_dagster.runs.stages.ordered import STAGE_NAMES
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.evaluation import check_keys
-from shaberi_dagster.stages.ordered import STAGE_NAMES
+from shaberi_dagster.util.errors import ShaberiError
 
 EVALUATE = "evaluate"
 
 
-def asset_keys(benchmarks: Iterable[str], stages: Sequence[str] = STAGE_NAMES) -> list[dg.AssetKey]:
-    """The assets of these stages and benchmarks."""
-    return [dg.AssetKey([stage, name]) for stage in stages for name in benchmarks]
-
-
 evaluate: Any = dg.define_asset_job(  # Dagster's type has no public name
     EVALUATE,
-    selection=dg.AssetSelection.assets(*asset_keys(ALL_BENCHMARKS)),
+    selection=dg.AssetSelection.assets(*STAGE_NAMES),
     description="Bring all stages of a registered run up to date. Choose the run as the partition.",
 )
 
@@ -87,38 +77,36 @@ class Materialization:
     @property
     def ops(self) -> dict[str, Any]:
         """The `ops` part of the job's config."""
-        stages = {key.path[0] for key in self.assets}
-        return stage_config(self.options, stages, self.judges, reprocess=self.reprocess, reexamine=self.reexamine)
+        again = {"reprocess": self.reprocess, "reexamine": self.reexamine}
+        return stage_config(self.options, self.stages, self.benchmarks, self.judges, **again)
 
     @property
     def assets(self) -> list[dg.AssetKey]:
         """The assets that it makes."""
-        return asset_keys(self.benchmarks, self.stages)
+        return [dg.AssetKey(stage) for stage in self.stages]
 
 
-def run_in_process(wanted: Materialization, instance: dg.DagsterInstance) -> None:
+def run_in_process(wanted: Materialization, instance: dg.DagsterInstance, workspace: Workspace) -> None:
     """Materialize stages of one registered run here and now.
 
     Args:
         wanted: Which, and how.
         instance: Where Dagster records it.
+        workspace: Where to read and write; its options are those of the calls.
 
     Raises:
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
     """
-    # `execute_in_process` would narrow the job to its assets, describe it and store that description once more.
-    with recorded_run(instance) as (dagster_run_id, own):
-        run = instance.create_run_for_job(
-            wanted.job,
-            run_id=dagster_run_id,
+    with recorded_run(instance, wanted.run_id, wanted.tags) as record, working_in(workspace):
+        wanted.job.execute_in_process(
             run_config=QUIET | {"ops": wanted.ops},
-            tags={PARTITION_NAME_TAG: wanted.run_id, **own, **wanted.tags},
-            asset_selection=set(wanted.assets),
+            partition_key=wanted.run_id,
+            asset_selection=wanted.assets,
+            **record,
         )
-        execute_run(InMemoryJob(wanted.job), run, instance, raise_on_error=True)
 
 
-_LIMITER = ("limiter", "initial_concurrency", "min_concurrency", "max_concurrency", "limiter_cooldown")
+_LIMITER = ("limiter", "max_concurrency")
 """Settings of commands: the launchpad has `concurrency`."""
 RunRequestConfig = config_class(
     "RunRequestConfig",
@@ -159,15 +147,15 @@ def evaluate_new_run(
     workspace: WorkspaceResource,
 ) -> Iterator[dg.Output[str]]:
     """Store the RunSpec, register its partition, and materialize it."""
-    place = workspace.workspace(context.log)
     try:
         request, options = request_from(given(config))
+        place = workspace.workspace(context.log, options)
         spec = register(request, place, context.instance)
         yield dg.Output(spec.run_id, metadata=_links(spec, context.run_id))
         with canceled_when_interrupted(context):
             tags = {STARTED_BY_TAG: context.run_id}
             wanted = Materialization(spec.run_id, list(spec.benchmarks), options=options, tags=tags)
-            run_in_process(wanted, context.instance)
+            run_in_process(wanted, context.instance, place)
     except ShaberiError as error:
         raise dg.Failure(str(error)) from None  # one line, not where it was raised
 
@@ -178,7 +166,7 @@ def _links(spec: RunSpec, dagster_run_id: str) -> dict[str, dg.MetadataValue[Any
     place = urlencode({"view": "partitions", "partition": spec.run_id})
     return {
         "evaluation": dg.MetadataValue.url(f"/runs?{evaluation}"),
-        **{f"scores of {name}": dg.MetadataValue.url(f"/assets/metrics/{name}?{place}") for name in spec.benchmarks},
+        "scores": dg.MetadataValue.url(f"/assets/metrics?{place}"),
     }
 
 

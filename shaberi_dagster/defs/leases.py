@@ -1,6 +1,6 @@
 """Leases of Dagster runs at work on any host: locks in the database that end with their process.
 
-Host names and process numbers tell nothing of containers, which share the former and have the latter anew.
+Host names and process numbers tell nothing of containers, which share the former and count the latter from 1.
 """
 
 import logging
@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from tenacity import before_sleep_log, retry, retry_if_exception_type, wait_exponential
 
-from shaberi_dagster.errors import ShaberiError
-from shaberi_dagster.journal.postgres import connect, lock_key, query, try_lock
+from shaberi_dagster.lake.journal.postgres import connect, lock_key, query, try_lock
+from shaberi_dagster.util.errors import ShaberiError
 
 if TYPE_CHECKING:
     from psycopg2.extensions import connection as Connection  # noqa: N812
 
-LEASE_TAG = "shaberi/lease"
-"""Tag of a command's runs with its process: the run is at work as long as that has the lease."""
-_LOCK = "dagster run"
+LOCK = "dagster run"
 _LOOK_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
 _logger = logging.getLogger(__name__)
 # PostgreSQL shows a lock's number in two halves.
@@ -33,29 +31,11 @@ where locktype = 'advisory' and objsubid = 1 and (classid::bigint << 32) | objid
 
 
 @contextmanager
-def leased(dagster_run_id: str, url: str) -> Iterator[bool]:
-    """Within this context every host knows that the run is at work.
-
-    Args:
-        dagster_run_id: The run.
-        url: The database.
-
-    Yields:
-        Whether it is ours; False when another process is at work on it.
-
-    Raises:
-        ConfigurationError: The database cannot be reached.
-    """
-    with closing(connect(url)) as connection:
-        yield try_lock(connection, _LOCK, dagster_run_id)
-
-
-@contextmanager
 def leased_for_life(dagster_run_id: str, url: str) -> Iterator[bool]:
-    """`leased` for a worker: waits until the database can be reached, and ends this process when the lease is lost.
+    """Hold the lease of a run in a worker; waits for the database, and ends this process when the lease is lost.
 
     Nothing that a run does without its lease could be told from what its next worker does. So it ends like one that is
-    killed, before it calls the database's absence a failure, and goes on with another process.
+    killed, before it calls the database's absence a failure, and continues with another process.
 
     Args:
         dagster_run_id: The run.
@@ -84,13 +64,13 @@ def leased_for_life(dagster_run_id: str, url: str) -> Iterator[bool]:
 def _take(dagster_run_id: str, url: str) -> tuple["Connection", bool]:
     """Take the lease, unless another process has it, on a connection of its own."""
     connection = connect(url)
-    return connection, try_lock(connection, _LOCK, dagster_run_id)
+    return connection, try_lock(connection, LOCK, dagster_run_id)
 
 
 def _end_with(connection: "Connection", over: threading.Event) -> None:
     """End this process when the connection is lost before its work is over."""
     while not over.is_set():
-        if select.select([connection], [], [], _LOOK_SECONDS)[0]:  # nobody is asked anything: these are last words
+        if select.select([connection], [], [], _LOOK_SECONDS)[0]:  # no answer is awaited: these are last words
             try:
                 query(connection, "select 1")
             except ShaberiError as error:
@@ -98,7 +78,7 @@ def _end_with(connection: "Connection", over: threading.Event) -> None:
 
 
 def end_process(reason: str) -> NoReturn:
-    """End this process of a worker as if it were killed, so that its run goes on with another one."""
+    """End this process of a worker as if it were killed, so that its run continues with another one."""
     _logger.warning("this process ends, and its run goes on with another one: %s", reason)
     os._exit(1)
 
@@ -114,5 +94,5 @@ def is_leased(dagster_run_id: str, url: str) -> bool:
         ConfigurationError: The database cannot be reached.
     """
     with closing(connect(url)) as connection:
-        ((held,),) = query(connection, _HELD, lock_key(_LOCK, dagster_run_id))
+        ((held,),) = query(connection, _HELD, lock_key(LOCK, dagster_run_id))
     return bool(held)

@@ -19,22 +19,21 @@ from shaberi_dagster.deciding.link_request import LinkRequest
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.defs.running import Evaluation
 from shaberi_dagster.exchange.caches import grading_of
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.publishing import published_at_the_end
 from shaberi_dagster.exchange.trees.importing import named_trees
 from shaberi_dagster.lake.catalog import check_there, open_catalog
 from shaberi_dagster.lake.compaction import surplus_files
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.endpoints import named_pairs
 from shaberi_dagster.llm.keys import keys_named
-from shaberi_dagster.passes.registry import make_pipeline
-from shaberi_dagster.reports.decision import DecisionReport, read_decision
+from shaberi_dagster.reports.blocks import Row
+from shaberi_dagster.reports.decision import read_decision
 from shaberi_dagster.reports.ensemble import QuickReport, read_report
 from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.spec import CallOptions
-from shaberi_dagster.runs.workspace import reporting_to
+from shaberi_dagster.runs.workspace import Workspace, reporting_to
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.live import reporter_for
+from shaberi_dagster.tasks.passes.registry import make_pipeline
+from shaberi_dagster.util.live import reporter_for
 
 if TYPE_CHECKING:
     import dagster as dg
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 _MANY_FILES = 100  # over a thousand small ones a leaderboard takes ten times as long
 
 
-def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str, *, log_runs: bool) -> None:
+def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str) -> None:
     """Import trees of the old Shaberi suite, in one Dagster run.
 
     Args:
@@ -50,7 +49,6 @@ def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str
         trees: `NAME=FOLDER` or `FOLDER`.
         tag: Tag of the runs.
         models: Pattern of file names.
-        log_runs: Whether the runs become materialized partitions.
 
     Raises:
         ConfigurationError: A tree is no folder, or there is nothing to import.
@@ -59,8 +57,8 @@ def import_trees(settings: Settings, trees: Sequence[str], tag: str, models: str
     with reporting_to(reporter_for(sys.stderr)) as reporter:
         # The UI shows folders; a relative one would mean another folder there.
         asked = [f"{name}={folder}" for name, folder in named.items()]
-        config = {"trees": asked, "tag": tag, "models": models, "log_runs": log_runs}
-        _run("import_legacy", config, settings)
+        config = {"trees": asked, "tag": tag, "models": models}
+        _run("import_legacy", config, Workspace(settings))
         if (surplus := surplus_files(Lake(settings.warehouse))) >= _MANY_FILES:
             reporter.note(f"the lake has {surplus:,} files more than it needs: `shaberi compact` puts them together")
 
@@ -83,7 +81,7 @@ def import_caches(settings: Settings, paths: Sequence[Path]) -> Mapping[str, Any
     with reporting_to(reporter_for(sys.stderr)):
         # The UI shows the paths; a relative one would mean another place there.
         config = {"paths": [str(path.absolute()) for path in paths]}
-        (event,) = _run("import_ensemble", config, settings).get_asset_materialization_events()
+        (event,) = _run("import_ensemble", config, Workspace(settings)).get_asset_materialization_events()
         report: Any = event.materialization.metadata[imports.REPORT].value
     return dict(report)
 
@@ -123,11 +121,11 @@ def reprocess_runs(settings: Settings, passes: Sequence[str], options: Sequence[
     with reporting_to(reporter_for(sys.stderr)) as reporter:
         chosen = {name: list(values) for name, values in vars(selection).items()}
         config = {"passes": list(passes), "pass_options": list(options), **chosen}
-        counts = _run("reprocess", config, settings).output_for_node("reprocess_runs")
+        counts = _run("reprocess", config, Workspace(settings)).output_for_node("reprocess_runs")
         reporter.note(f"{counts['runs']} runs made anew, {counts['imported']} of them imported; no call was made")
 
 
-def decide(request: DecisionRequest, options: CallOptions) -> tuple[DecisionReport, tuple[str, ...]]:
+def decide(request: DecisionRequest, options: CallOptions) -> tuple[Row, tuple[str, ...]]:
     """Decide which of some models is better.
 
     Args:
@@ -140,14 +138,13 @@ def decide(request: DecisionRequest, options: CallOptions) -> tuple[DecisionRepo
     Raises:
         ConfigurationError: What is asked for cannot be decided.
     """
-    workspace = Installation(Settings.from_environment(), options=options)
+    workspace = Workspace(Settings.from_environment(), options=options)
     keys = named_pairs(
         (request.base_url, request.api_key_variable), (request.judge_base_url, request.judge_api_key_variable)
     )
     with reporting_to(reporter_for(sys.stderr)), keys_named(keys):
         decision = prepare(request, workspace)
-        with published_at_the_end(workspace):
-            _run("decide", _config(request, options), workspace.settings)
+        _run("decide", _config(request, options), workspace)
     with open_catalog(workspace.settings.warehouse) as catalog:
         report = read_decision(catalog, decision.decision_id)
     lacking = CandidateScores(decision.candidates, decision.pool, workspace).unevaluated()
@@ -167,12 +164,11 @@ def link(request: LinkRequest, options: CallOptions) -> list[dict[str, Any]]:
     Raises:
         ConfigurationError: What is asked for cannot be linked.
     """
-    workspace = Installation(Settings.from_environment(), options=options)
+    workspace = Workspace(Settings.from_environment(), options=options)
     keys = named_pairs((request.judge_base_url, request.judge_api_key_variable))
     with reporting_to(reporter_for(sys.stderr)), keys_named(keys):
         link_id = prepare_link(request, workspace).link_id
-        with published_at_the_end(workspace):
-            _run("link", _config(request, options), workspace.settings)
+        _run("link", _config(request, options), workspace)
     return read_link(link_id, workspace.lake)
 
 
@@ -186,14 +182,14 @@ def audit(request: AuditRequest, options: CallOptions) -> None:
     Raises:
         ConfigurationError: What is asked for cannot be audited.
     """
-    workspace = Installation(Settings.from_environment(), options=options)
+    workspace = Workspace(Settings.from_environment(), options=options)
     keys = named_pairs((request.judge_base_url, request.judge_api_key_variable))
     reporter = reporter_for(sys.stderr)
     with reporting_to(reporter), keys_named(keys):
         if prepare_audit(request, workspace).sample.is_empty():
             reporter.note("no rule has given a verdict on these runs, so there is none to audit")
             return
-        _run("audit", _config(request, options), workspace.settings)
+        _run("audit", _config(request, options), workspace)
 
 
 def _config(request: AuditRequest | DecisionRequest | LinkRequest, options: CallOptions) -> dict[str, Any]:
@@ -201,10 +197,10 @@ def _config(request: AuditRequest | DecisionRequest | LinkRequest, options: Call
     return {name: value for part in asked for name, value in part.items()}
 
 
-def _run(job: str, config: Mapping[str, Any], settings: Settings) -> "dg.ExecuteInProcessResult":
-    """Run the job of an operation, which stands under the command of the same name."""
+def _run(job: str, config: Mapping[str, Any], workspace: Workspace) -> "dg.ExecuteInProcessResult":
+    """Run the job of an operation, and publish what it changed."""
     from shaberi_dagster.defs import code_location, execution
 
-    with execution.ready_instance(settings.dagster_home) as instance:
+    with execution.ready_instance(workspace.settings.dagster_home) as instance, workspace.published_at_the_end():
         tags = {"shaberi/command": job.replace("_", "-")}
-        return code_location.run_operation(job, instance, config, tags=tags)
+        return code_location.run_operation(job, instance, config, workspace, **tags)

@@ -7,16 +7,17 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import dagster as dg
 import pydantic
+from cyclopts import Parameter
 from pydantic.fields import FieldInfo
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.consensus.registry import STRATEGIES
-from shaberi_dagster.passes.registry import PASSES
-from shaberi_dagster.runs.option import Known, Option
+from shaberi_dagster.runs.option import Known, Names
 from shaberi_dagster.runs.spec import SINGLE, CallOptions
-from shaberi_dagster.stages.judgements import Judgements
-from shaberi_dagster.stages.ordered import CALLING_NAMES
-from shaberi_dagster.stages.pass_outputs import PassOutputs
+from shaberi_dagster.runs.stages.judgements import Judgements
+from shaberi_dagster.runs.stages.ordered import CALLING_NAMES
+from shaberi_dagster.runs.stages.pass_outputs import PassOutputs
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.tasks.consensus.registry import STRATEGIES
+from shaberi_dagster.tasks.passes.registry import PASSES
 
 ModelT = TypeVar("ModelT", bound=pydantic.BaseModel)
 _CHOICES: Mapping[Known, Callable[[], Sequence[str]]] = {
@@ -63,18 +64,19 @@ def part_of(config: dg.Config, model: type[ModelT]) -> ModelT:
 def stage_config(
     options: CallOptions,
     stages: Collection[str],
+    benchmarks: Sequence[str],
     judges: Sequence[str] = (),
     *,
     reprocess: bool = False,
     reexamine: bool = False,
 ) -> dict[str, Any]:
     """The `ops` part of a run config that materializes the stages with these options."""
-    calls, again = options.model_dump(exclude_none=True, exclude_defaults=True), {"reprocess": True}
-    configs = {stage: calls for stage in CALLING_NAMES if stage in stages}
+    calls = options.model_dump(exclude_none=True, exclude_defaults=True)
+    configs = {stage: {"benchmarks": list(benchmarks)} | (calls if stage in CALLING_NAMES else {}) for stage in stages}
     if Judgements.name in configs:
-        configs[Judgements.name] = calls | {"judges": list(judges)} | (again if reprocess else {})
-    if PassOutputs.name in configs and reexamine:
-        configs[PassOutputs.name] = calls | again
+        configs[Judgements.name] |= {"judges": list(judges), "reprocess": reprocess}
+    if PassOutputs.name in configs:
+        configs[PassOutputs.name] |= {"reprocess": reexamine}
     return {stage: {"config": config} for stage, config in configs.items()}
 
 
@@ -88,7 +90,8 @@ def _type_of(name: str, field: FieldInfo) -> Any:
         return Any
     if get_origin(kind) is Literal:
         return _words(name, get_args(kind)) | None
-    known = next((mark.known for mark in field.metadata if isinstance(mark, Option)), None)
+    completers = (mark.completer for mark in field.metadata if isinstance(mark, Parameter))
+    known = next((completer.kind for completer in completers if isinstance(completer, Names)), None)
     if kind == list[str] and known and known in _CHOICES:
         return GenericAlias(list, _words(name, _CHOICES[known]())) | None
     return field.annotation

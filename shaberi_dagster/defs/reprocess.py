@@ -1,23 +1,23 @@
-"""Making stored runs anew without any call: outputs parsed again, passes, scores, metrics; many runs in one job."""
+"""Making stored runs again without any call: outputs parsed again, passes, scores, metrics; many runs in one job."""
 
 import dagster as dg
 from pydantic import Field
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.defs.execution import STARTED_BY_TAG
 from shaberi_dagster.defs.interrupts import canceled_when_interrupted
 from shaberi_dagster.defs.jobs import Materialization, run_in_process
-from shaberi_dagster.defs.partitions import RUNS_NAME, add_partition
+from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.defs.run_records import STARTED_BY_TAG
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.publishing import published_at_the_end
 from shaberi_dagster.runs.planning import add_pipeline
+from shaberi_dagster.runs.selection import chosen_runs
 from shaberi_dagster.runs.spec import CallOptions
-from shaberi_dagster.runs.stored import chosen_runs, stored_spec
-from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.consensus import ConsensusAnswers
-from shaberi_dagster.stages.imported import REMADE, add_to_imported, imported_among, reprocess_imported
-from shaberi_dagster.stages.ordered import STAGES
+from shaberi_dagster.runs.stages.answers import Answers
+from shaberi_dagster.runs.stages.consensus import ConsensusAnswers
+from shaberi_dagster.runs.stages.imported import REMADE, add_to_imported, imported_among, reprocess_imported
+from shaberi_dagster.runs.stages.ordered import STAGES
+from shaberi_dagster.runs.stored import stored_spec
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.util.errors import ConfigurationError
 
 _REPROCESSED = tuple(stage.name for stage in STAGES if stage not in {Answers, ConsensusAnswers})
 _NO_CALL = CallOptions(max_tokens_total=0)
@@ -37,26 +37,17 @@ class ReprocessConfig(dg.Config):
 def reprocess_runs(
     context: dg.OpExecutionContext, config: ReprocessConfig, workspace: WorkspaceResource
 ) -> dict[str, int]:
-    """Make the runs anew; imported ones all at once, the others as partitions."""
-    place = workspace.workspace(context.log)
+    """Make the runs again; imported ones all at once, the others as partitions."""
+    place = workspace.workspace(context.log, _NO_CALL)
     chosen = chosen_runs(place.lake, config.models, config.tags, config.sources)["run_id"].to_list()
     if not chosen:
         raise ConfigurationError('no runs match; `shaberi sql "select run_id, status from runs"` lists them')
     imported = imported_among(chosen, place.lake)
-    with canceled_when_interrupted(context), published_at_the_end(place):
+    with canceled_when_interrupted(context), place.published_at_the_end():
         if imported and config.passes:
             add_to_imported(imported, config.passes, config.pass_options, place)
         for stage in REMADE if imported else ():
-            outcomes = reprocess_imported(stage, imported, list(ALL_BENCHMARKS), place, again=not config.passes)
-            known = set(context.instance.get_dynamic_partitions(RUNS_NAME))
-            for key in {dg.AssetKey([stage, outcome.benchmark]) for outcome in outcomes}:
-                # Dagster has an event for each partition of each asset and takes 8 ms for it: only the first one.
-                there = context.instance.get_materialized_partitions(key)
-                for outcome in outcomes:
-                    if outcome.benchmark == key.path[-1] and outcome.run_id in known - there:
-                        context.instance.report_runless_asset_event(
-                            dg.AssetMaterialization(key, partition=outcome.run_id, description="reprocessed")
-                        )
+            reprocess_imported(stage, imported, list(ALL_BENCHMARKS), place, again=not config.passes)
         for run_id in (run_id for run_id in chosen if run_id not in imported):
             spec = stored_spec(run_id, place)
             add_partition(spec, context.instance)
@@ -71,7 +62,7 @@ def reprocess_runs(
                 options=_NO_CALL,
                 tags={STARTED_BY_TAG: context.run_id},
             )
-            run_in_process(wanted, context.instance)
+            run_in_process(wanted, context.instance, place)
     return {"runs": len(chosen), "imported": len(imported)}
 
 
@@ -79,5 +70,5 @@ def reprocess_runs(
     description="Parse stored judge outputs again, apply passes, and derive scores and metrics anew; no call is made.",
 )
 def reprocess() -> None:
-    """Make stored runs anew."""
+    """Make stored runs again."""
     reprocess_runs()

@@ -3,7 +3,6 @@
 import os
 import shlex
 import sys
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,37 +14,36 @@ from typing import TYPE_CHECKING, Literal
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.deciding.audit_request import AuditRequest
-from shaberi_dagster.errors import ConfigurationError, EndpointError
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.publishing import published_at_the_end
-from shaberi_dagster.judges.own import is_own
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import named_pairs
 from shaberi_dagster.llm.keys import keys_named
-from shaberi_dagster.passes.pipeline import BASELINE
-from shaberi_dagster.prompts.library import judges_alike
 from shaberi_dagster.reports.requests import ScoreSelection
-from shaberi_dagster.reports.reuse import reuse_remark
+from shaberi_dagster.reports.scores import reuse_remark
 from shaberi_dagster.runs.forecast import Forecast
 from shaberi_dagster.runs.planning import benchmarks_of, judged_again, named_judges, plan_run, requests_of
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.stages.answers import Answers
+from shaberi_dagster.runs.stages.consensus import ConsensusAnswers
+from shaberi_dagster.runs.stages.evaluation import check_endpoints, check_prompts, is_up_to_date
+from shaberi_dagster.runs.stages.forecast import forecast
+from shaberi_dagster.runs.stages.judgements import Judgements
+from shaberi_dagster.runs.stages.metrics import set_status, silent_benchmarks
+from shaberi_dagster.runs.stages.ordered import CALLING_NAMES, STAGES, stage_named
 from shaberi_dagster.runs.stored import find_run, load_run, parameters_in_words, run_before, store_run
 from shaberi_dagster.runs.workspace import Workspace, reporting_to
-from shaberi_dagster.settings import Settings, check_cluster, named_plugin_folders
-from shaberi_dagster.show.live import reporter_for
-from shaberi_dagster.show.text import printable
-from shaberi_dagster.stages.answers import Answers
-from shaberi_dagster.stages.consensus import ConsensusAnswers
-from shaberi_dagster.stages.evaluation import check_endpoints, check_prompts, is_up_to_date
-from shaberi_dagster.stages.forecast import forecast
-from shaberi_dagster.stages.judgements import Judgements
-from shaberi_dagster.stages.metrics import set_status, silent_benchmarks
-from shaberi_dagster.stages.ordered import CALLING_NAMES, STAGES, stage_named
+from shaberi_dagster.settings import Settings, check_cluster
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
+from shaberi_dagster.tasks.judges.own import is_own
+from shaberi_dagster.tasks.passes.pipeline import BASELINE
+from shaberi_dagster.tasks.prompts.library import judges_alike
+from shaberi_dagster.util.errors import ConfigurationError, EndpointError
+from shaberi_dagster.util.folders import named_plugin_folders
 from shaberi_dagster.util.identity import run_id_of
+from shaberi_dagster.util.live import reporter_for
 from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.util.progress import Reporter, failures_in_words
+from shaberi_dagster.util.text import printable
 
 _WRONG = "answers that no rule can decide count as wrong (add --judge-model to have them judged)"
 if TYPE_CHECKING:
@@ -67,8 +65,8 @@ class Evaluation:
         requests: One for each run, by a person: the keys and addresses that they name are bound to each other. A tag
             can stand for numbered runs.
         options: How calls are made.
-        rejudge: Judge the stored answers anew instead of bringing everything up to date.
-        reprocess: Read the stored outputs again instead, and call nobody.
+        rejudge: Judge the stored answers again instead of bringing everything up to date.
+        reprocess: Read the stored outputs again instead, and make no call.
         runs: Number of independent runs, `TAG-run1` to `TAG-runN`; None: those that the tag means.
         command: By whose name Dagster knows it.
         submit: Let the workers of a cluster do it, and look on.
@@ -100,8 +98,8 @@ class Evaluation:
             check_cluster()
         self.calls_made: dict[str, int] = {}
         self._refusals: list[str] = []
-        self.workspace = Installation(Settings.from_environment(), options=options)
-        self._command, self._command_id = command, uuid.uuid4().hex
+        self.workspace = Workspace(Settings.from_environment(), options=options)
+        self._command = command
         self._only = stages
         self._rejudge, self._reprocess, self._submit = rejudge, reprocess, submit
         requests, self.remarks = self._meant(requests, runs)
@@ -159,7 +157,7 @@ class Evaluation:
             if self._is_up_to_date():
                 self._announce(reporter.note)
             else:
-                with published_at_the_end(self.workspace), self._execution(reporter) as (materialize, runs):
+                with self.workspace.published_at_the_end(), self._execution(reporter) as (materialize, runs):
                     for spec, wanted in runs:
                         try:
                             materialize(wanted)
@@ -194,7 +192,7 @@ class Evaluation:
             What materializes a run, here or by the workers of a cluster; and the runs, each registered when its turn
             comes.
         """
-        from shaberi_dagster.defs import execution, jobs, partitions, resources
+        from shaberi_dagster.defs import execution, jobs, partitions
 
         workspace = self.workspace
         workspace.lake.check_writable()
@@ -218,7 +216,7 @@ class Evaluation:
                 reprocess=self._reprocess,
                 reexamine=self._reprocess and self._pipeline == BASELINE,
                 options=workspace.options,
-                tags={"shaberi/command": self._command, resources.COMMAND_TAG: self._command_id},
+                tags={"shaberi/command": self._command},
             )
             for spec in self._specs
         }
@@ -239,7 +237,7 @@ class Evaluation:
                 yield by_workers, ((spec, wanted[spec.run_id]) for spec in self._specs)
             else:
                 reporter.expect(sum(map(self._n_items, self._specs)))
-                yield partial(jobs.run_in_process, instance=instance), registered(instance)
+                yield partial(jobs.run_in_process, instance=instance, workspace=workspace), registered(instance)
 
     @property
     def selection(self) -> ScoreSelection:
@@ -378,7 +376,7 @@ class Evaluation:
 
     @cached_property
     def _n_missing(self) -> int:
-        """Answers of all runs that nobody had paid for when the command began; without any no endpoint is needed."""
+        """Answers of all runs that no one had paid for when the command began; without any no endpoint is needed."""
         return sum(answers_missing(spec, self._of(spec), self.workspace) for spec in self._evaluated)
 
     def _other_models(self) -> list[RunSpec]:
@@ -512,7 +510,7 @@ def _of_limits(before: RunSpec | None, spec: RunSpec, request: RunRequest, bench
 
 
 def answers_missing(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> int:
-    """Count the answers of a run that nobody has paid for yet.
+    """Count the answers of a run that no one has paid for yet.
 
     Args:
         spec: The run, planned or stored.

@@ -4,40 +4,33 @@ A run is put into Dagster's queue, and the daemon gives it to a worker.
 """
 
 import logging
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import dagster as dg
-from dagster._core.code_pointer import ModuleCodePointer
-from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
-from dagster._core.origin import DEFAULT_DAGSTER_ENTRY_POINT, JobPythonOrigin, RepositoryPythonOrigin
-from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, RemoteRepositoryOrigin
-from dagster._core.run_coordinator import SubmitRunContext
-from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster_postgres.utils import DagsterPostgresException
 from sqlalchemy.exc import DBAPIError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from shaberi_dagster import errors
 from shaberi_dagster.defs.content import CONTENT_TAG, content_tag
 from shaberi_dagster.defs.execution import QUIET
 from shaberi_dagster.defs.jobs import Materialization
+from shaberi_dagster.defs.launcher import submit_run
 from shaberi_dagster.defs.partitions import add_partition
-from shaberi_dagster.defs.run_records import LOCATION
-from shaberi_dagster.errors import ConfigurationError, EndpointError, ShaberiError
 from shaberi_dagster.llm.endpoints import key_variables
 from shaberi_dagster.llm.keys import how_to_bind
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stages.evaluation import endpoints_to_call
+from shaberi_dagster.runs.stages.metrics import set_status
 from shaberi_dagster.runs.stored import store_run, stored_spec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import broker_url
-from shaberi_dagster.stages.evaluation import endpoints_to_call
-from shaberi_dagster.stages.metrics import set_status
+from shaberi_dagster.util import errors
+from shaberi_dagster.util.errors import ConfigurationError, EndpointError, ShaberiError
 
-_OURS = errors.__name__.removesuffix("errors")
+_OURS = errors.__name__.partition(".")[0] + "."
 _PARTITION_TAG = "dagster/partition"
 _POLL_SECONDS = 1.0
 _REPLY_SECONDS = 2.0
@@ -50,10 +43,10 @@ _STATES = {
     dg.DagsterRunStatus.CANCELING: "is being canceled",
 }
 _RESUMED = "Launching a new run worker"
-"""Beginning of the daemon's event when a run goes on on another worker."""
+"""Beginning of the daemon's event when a run continues on another worker."""
 _OF_DAGSTER = " did not yield or return expected outputs "
 """Dagster's own sentence about a metric that is compared with no baseline."""
-# Dagster warns of each try to connect; who looks on is told once.
+# Dagster warns of each try to connect; who looks on hears it once.
 logging.getLogger().addFilter(lambda record: not str(record.msg).startswith("Retrying failed database connection"))
 
 
@@ -118,7 +111,7 @@ class ByWorkers:
 
         Raises:
             ShaberiError: As for `follow`, or the database is gone.
-            KeyboardInterrupt: Nobody looks on any more; the run goes on.
+            KeyboardInterrupt: No one looks on any more; the run continues.
         """
         run_id, reporter = wanted.run_id, self._workspace.reporter
         followed = self._at_work.pop(run_id, []) or [submit(wanted, self._workspace, self._instance)]
@@ -179,25 +172,14 @@ def submit(wanted: Materialization, workspace: Workspace, instance: dg.DagsterIn
     Returns:
         The Dagster run id.
     """
-    # What loading the code location, as the UI does, would tell in some seconds.
-    code = RepositoryPythonOrigin(
-        executable_path=sys.executable,
-        code_pointer=ModuleCodePointer(LOCATION, "defs"),
-        entry_point=DEFAULT_DAGSTER_ENTRY_POINT,
-    )
-    target = LoadableTargetOrigin(executable_path=sys.executable, module_name=LOCATION)
-    location = ManagedGrpcPythonEnvCodeLocationOrigin(target, LOCATION)
     job, content = wanted.job, content_tag(stored_spec(wanted.run_id, workspace), wanted.benchmarks, workspace)
-    run = instance.create_run_for_job(
+    return submit_run(
         job,
+        instance,
         run_config=QUIET | {"ops": wanted.ops},
         tags={_PARTITION_TAG: wanted.run_id, **wanted.tags, **content},
         asset_selection=set(wanted.assets),
-        job_code_origin=JobPythonOrigin(job.name, code),
-        remote_job_origin=RemoteRepositoryOrigin(location, SINGLETON_REPOSITORY_NAME).get_job_origin(job.name),
     )
-    instance.run_coordinator.submit_run(SubmitRunContext(run, workspace=cast("Any", None)))
-    return run.run_id
 
 
 def submitted(partition_key: str, instance: dg.DagsterInstance) -> list[str]:
@@ -286,11 +268,10 @@ def _failure(entry: dg.EventLogEntry) -> Exception | None:
     if event is None or not event.is_step_failure or event.step_failure_data.error is None:
         return None
     error = event.step_failure_data.error
-    while error.cause is not None:
+    while not (is_ours := _OURS in error.message.partition(": ")[0]) and error.cause is not None:
         error = error.cause
     message = error.message.partition(": ")[2].strip() or error.message
     kind = getattr(errors, error.cls_name or "", None)
     if kind in {errors.EndpointError, errors.PartitionBusyError}:
         return cast("Exception", kind(message))
-    is_ours = _OURS in error.message.partition(": ")[0]
     return ConfigurationError(message) if is_ours else RuntimeError(f"{error.cls_name}: {message}")

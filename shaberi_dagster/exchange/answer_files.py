@@ -10,10 +10,6 @@ from typing import Any
 
 import orjson
 
-from shaberi_dagster.benchmarks.files import rows_and_errors, whole_number
-from shaberi_dagster.benchmarks.questions import Question, QuestionSet
-from shaberi_dagster.benchmarks.registry import parse_benchmarks
-from shaberi_dagster.errors import QuestionFileError
 from shaberi_dagster.exchange.importer import Entry, ImportedSample, Importer, ImportSource, RunPart
 from shaberi_dagster.exchange.logs import import_logs
 from shaberi_dagster.exchange.rejected import Rejected
@@ -28,9 +24,13 @@ from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.questions import load_questions, load_source
 from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.runs.stages.answers import Answers
 from shaberi_dagster.runs.stored import find_run
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.answers import Answers
+from shaberi_dagster.tasks.benchmarks.files import rows_and_errors, whole_number
+from shaberi_dagster.tasks.benchmarks.questions import Question, QuestionSet
+from shaberi_dagster.tasks.benchmarks.registry import parse_benchmarks
+from shaberi_dagster.util.errors import QuestionFileError
 from shaberi_dagster.util.identity import check_model_name, check_run_tag, run_id_of
 
 _ANSWERS = ("answer", "response", "output", "completion")

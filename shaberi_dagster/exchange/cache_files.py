@@ -10,16 +10,16 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, ValidationError
 
-from shaberi_dagster.benchmarks.questions import CACHES
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.caches import JUDGE
+from shaberi_dagster.lake.baselines import store_baseline
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports.baselines import store_baseline
 from shaberi_dagster.reports.gate import POOLED
 from shaberi_dagster.reports.requests import RunSelection
+from shaberi_dagster.runs.selection import chosen_runs
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
-from shaberi_dagster.runs.stored import chosen_runs
+from shaberi_dagster.tasks.benchmarks.questions import CACHES
+from shaberi_dagster.tasks.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import run_id_of, sha256_json, sha256_text
 
 

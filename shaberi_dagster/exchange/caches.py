@@ -15,10 +15,6 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from shaberi_dagster.benchmarks.questions import CACHES
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, BENCHMARKS
-from shaberi_dagster.consensus.plurality import Plurality
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.importer import (
     Entry,
     ImportedSample,
@@ -34,6 +30,10 @@ from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.runs.stored import load_run
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.tasks.benchmarks.questions import CACHES
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS, BENCHMARKS
+from shaberi_dagster.tasks.consensus.plurality import Plurality
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import check_model_name, check_run_tag
 
 JUDGE = "legacy:unknown"
@@ -175,7 +175,7 @@ class _Document:
     """A document of one file.
 
     Args:
-        source: The file, which is told what it is.
+        source: The file, which learns what it is.
     """
 
     def __init__(self, source: ImportSource) -> None:
@@ -185,16 +185,13 @@ class _Document:
 
     def entries(self, document: Any) -> Iterator[Entry | Rejected]:
         """Read the entries, and what cannot be read of them."""
-        yield from self._found_in(document)
-        yield from self._rejected
-
-    def _found_in(self, document: Any) -> Iterable[Entry]:
         if isinstance(document, dict) and "entries" in document:
-            return self._in_cache(document)
-        if isinstance(document, list) and (first := next(filter(_is_result, document), None)):
-            return self._in_list(document, first)
-        self._source.reason = "neither an ensemble cache nor a baseline cache"
-        return []
+            yield from self._in_cache(document)
+        elif isinstance(document, list) and (first := next(filter(_is_result, document), None)):
+            yield from self._in_list(document, first)
+        else:
+            self._source.reason = "neither an ensemble cache nor a baseline cache"
+        yield from self._rejected
 
     def _in_cache(self, document: dict[str, Any]) -> Iterable[Entry]:
         header = self._take(_Header, _FILE, document)

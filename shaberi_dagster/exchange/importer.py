@@ -14,16 +14,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple, Self
 
-from shaberi_dagster.benchmarks.questions import Question, QuestionSet
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.rejected import Rejected
-from shaberi_dagster.journal.records import ErrorClass
+from shaberi_dagster.lake.journal.records import ErrorClass
 from shaberi_dagster.plugins.discovery import running
+from shaberi_dagster.tasks.benchmarks.questions import Question, QuestionSet
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import run_id_of
 
 MOST_FILES = 100_000
 MOST_FILE_BYTES = 1 << 30
-"""A larger file is none; the largest one known has a thousandth of it."""
+"""A larger file is refused; the largest one known has a thousandth of it."""
 Row = dict[str, Any]
 Key = tuple[str, str, str]
 """Run, benchmark and the source's id of a question."""
@@ -145,7 +145,7 @@ class ImportSource:
         location: Where it lies.
         size: In bytes.
         sha256: Of its bytes; None when it could not be read.
-        kind: What it is; `unknown` is none of the format's files.
+        kind: What it is; `unknown` is not one of the format's files.
         reason: Why it is not read, or cannot be; None if it can.
         part: The run and benchmark that all of it is of; None until it is known.
         entries: Those that can be read.
@@ -242,7 +242,7 @@ class Importer(ABC):
 
     @abstractmethod
     def entries(self, source: ImportSource, content: bytes) -> Iterable[Entry | Rejected]:
-        """Read a file; its `kind`, and `reason` if it is none of the format's files, are set on the way."""
+        """Read a file; its `kind`, and `reason` if it is not one of the format's files, are set on the way."""
 
     def sources(self, paths: Iterable[Path]) -> list[ImportSource]:
         """Find the files of folders, and files that are named themselves, each with the folder it was found in.

@@ -1,6 +1,6 @@
 """Imports into the lake: sources are listed, read, placed in runs and committed, whatever format they have.
 
-An import can be stopped at any moment and goes on with what is not in the lake yet: `legacy_files` is written last.
+An import can be stopped at any moment and continues with what is not in the lake yet: `legacy_files` is written last.
 Rows are written only where they differ from those of the lake, and never those that an import did not make.
 """
 
@@ -14,16 +14,16 @@ from typing import Any, Self
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.questions import QuestionSet
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.journal.locks import alone
+from shaberi_dagster.lake.journal.locks import exclusive_lock
 from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_REPEATS, RUNS, TABLES
 from shaberi_dagster.lake.store import Lake, conform
 from shaberi_dagster.runs.spec import BenchmarkSpec, ImportedSpec, RunSpec
+from shaberi_dagster.runs.stages.imported import REMADE, reprocess_imported
 from shaberi_dagster.runs.stored import code_version
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import VERSION
-from shaberi_dagster.stages.imported import REMADE, reprocess_imported
+from shaberi_dagster.tasks.benchmarks.questions import QuestionSet
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.util.progress import StageProgress
 
 SAMPLE = ("benchmark", "question_id", "sample_index")
@@ -235,5 +235,5 @@ def importing_alone(warehouse: Path) -> Iterator[None]:
         PartitionBusyError: Another process imports.
     """
     Lake(warehouse).check_writable()
-    with alone(warehouse, "legacy_import", "another process is importing: wait for it, or stop it"):
+    with exclusive_lock(warehouse, "legacy_import", "another process is importing: wait for it, or stop it"):
         yield

@@ -9,9 +9,6 @@ from pathlib import Path
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.questions import Question, QuestionSet, content_sha256, set_name_of
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.importer import (
     Entry,
     ImportedSample,
@@ -34,14 +31,17 @@ from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.exchange.reporting import FileCounts, ImportReport
 from shaberi_dagster.lake.schemas import ANSWERS, CONSENSUS, JUDGEMENTS, LEGACY_FILES, LEGACY_REPEATS
 from shaberi_dagster.llm.thinking import answer_state
-from shaberi_dagster.plugins.discovery import Kind, class_in
+from shaberi_dagster.plugins.discovery import PluginRegistry, class_in
 from shaberi_dagster.runs.questions import store_question_set
 from shaberi_dagster.runs.spec import BenchmarkSpec, ImportedSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.tasks.benchmarks.questions import Question, QuestionSet, content_sha256, set_name_of
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import run_id_of, sha256_json, sha256_text
 
 _MESSAGE_LENGTH = 300
-IMPORTERS = Kind("importer", "importers", ".py", {}, read=class_in(Importer))
+IMPORTERS = PluginRegistry("importer", "importers", ".py", {}, read=class_in(Importer))
 """The class of each format that plugin folders read."""
 
 
@@ -290,8 +290,10 @@ class _LogImport(Import):
             for question in benchmark.questions.values():
                 texts[name, question.name] |= question.text is not None
         quarantine = self.lake.read("legacy_quarantine", {"import_tag": self.tag})
+        rows = ImportedRows.stored(self.lake, sorted(self._runs))
+        answers, judgements = _by_question(rows.answers), _by_question(rows.judgements)
         return ImportReport(
-            self._counts(),
+            [_count(source, answers, judgements) for source in self._sources],
             sorted(self._named),
             sum(texts.values()),
             len(texts) - sum(texts.values()),
@@ -516,11 +518,6 @@ class _LogImport(Import):
             "imported_at": self.now,
         }
 
-    def _counts(self) -> list[FileCounts]:
-        rows = ImportedRows.stored(self.lake, sorted(self._runs))
-        answers, judgements = _by_question(rows.answers), _by_question(rows.judgements)
-        return [_count(source, answers, judgements) for source in self._sources]
-
 
 def _count(
     source: ImportSource, answers: Mapping[Key, Sequence[Row]], judgements: Mapping[Key, Sequence[Row]]
@@ -541,7 +538,10 @@ def _count(
         answers=len(own),
         errors=sum(row["status"] == "error" for row in own),
         responses_quarantined=parts["response"],
-        verdicts=sum(_n_verdicts(entry) for entry in source.imported),
+        verdicts=sum(
+            sum(len(sample.verdicts) for sample in entry.samples) if entry.n_verdicts is None else entry.n_verdicts
+            for entry in source.imported
+        ),
         judgements=sum(len(_rows_of(entry, judgements, samples)) for entry, samples in judged),
         verdicts_quarantined=parts["verdict"],
     )
@@ -555,10 +555,6 @@ def _rows_of(entry: Entry, rows: Mapping[Key, Sequence[Row]], samples: Sequence[
 def unknown_question_id(title: str, benchmark: str, name: str) -> str:
     """Return the id of a question whose text is not known, from the source's own id."""
     return sha256_text(f"{title} {benchmark} {name}")
-
-
-def _n_verdicts(entry: Entry) -> int:
-    return sum(len(sample.verdicts) for sample in entry.samples) if entry.n_verdicts is None else entry.n_verdicts
 
 
 def _without_duplicates(sources: Sequence[ImportSource]) -> list[ImportSource]:

@@ -8,11 +8,10 @@ from typing import Any
 import polars as pl
 
 from shaberi_dagster.exchange.answer_files import ImportedAnswers
-from shaberi_dagster.exchange.results.results_tree import ResultsExport
-from shaberi_dagster.exchange.results.shaberi_v1 import RECORD_NAME, Export, Note
+from shaberi_dagster.exchange.shaberi_v1 import RECORD_NAME, Export, Note
 from shaberi_dagster.exchange.trees.sums import Reconciliation
-from shaberi_dagster.reports.figures import megabytes
-from shaberi_dagster.reports.report import Block, Column, Document, Heading, Result, Sentences, Table
+from shaberi_dagster.reports.blocks import Block, Column, Document, Heading, Result, Sentences, Table, megabytes
+from shaberi_dagster.runs.results.results_tree import ResultsExport
 
 _MOST_SHOWN = 20
 _MOST_NAMED = 3
@@ -26,21 +25,18 @@ _ENTRIES = ("entries", "entries_imported", "entries_repeated", "entries_quaranti
 
 def results_result(done: ResultsExport) -> Result:
     """Say which runs were exported."""
-    return Result([Sentences(list(_of_results(done)))], document=done.document())
-
-
-def _of_results(done: ResultsExport) -> Iterator[str]:
     runs = done.runs
     files, written, removed, size = (
         sum(getattr(run, name) for run in runs) for name in ("files", "written", "removed", "size")
     )
     what = f"{len(runs):,} runs as {files:,} files ({megabytes(size)}) in {done.folder}"
-    yield f"{what}: {written:,} written, {files - written:,} unchanged, {removed:,} removed"
+    lines = [f"{what}: {written:,} written, {files - written:,} unchanged, {removed:,} removed"]
     if done.summaries:
-        yield f"{len(done.summaries):,} summaries of multi-runs"
+        lines.append(f"{len(done.summaries):,} summaries of multi-runs")
     if unfinished := [run.run_id for run in runs if run.status != "complete"]:
-        yield f"{len(unfinished):,} of these runs are not complete, e.g. {unfinished[0]}"
-    yield from (f"not exported: {run_id}: {reason}" for run_id, reason in done.failed.items())
+        lines.append(f"{len(unfinished):,} of these runs are not complete, e.g. {unfinished[0]}")
+    lines += [f"not exported: {run_id}: {reason}" for run_id, reason in done.failed.items()]
+    return Result([Sentences(lines)], document=done.document())
 
 
 def written_result(files: Sequence[Path]) -> Result:
@@ -51,21 +47,18 @@ def written_result(files: Sequence[Path]) -> Result:
 
 def tree_result(done: Export) -> Result:
     """Say what was written of a tree in the old suite's format."""
-    return Result([Sentences(list(_of_tree(done)))], document=done.document())
-
-
-def _of_tree(done: Export) -> Iterator[str]:
     files, rows = done.files, done.rows
     answers = f"{files['answers']:,} files with {rows['answers']:,} answers"
     judgements = f"{files['judgements']:,} with {rows['judgements']:,} judgements"
-    yield f"{answers} and {judgements} ({megabytes(done.size)}) in {done.output}"
+    lines = [f"{answers} and {judgements} ({megabytes(done.size)}) in {done.output}"]
     if done.same:
-        yield f"{done.same:,} imported files are not there twice: another tree has the same rows"
-    yield from _counted("elsewhere, below sources/ or tags/", done.elsewhere)
-    yield from _counted("as imported, but odd", done.oddities)
-    yield from _counted("not written", done.not_written)
-    if done.same or done.elsewhere or done.oddities or done.not_written:
-        yield f"{RECORD_NAME} in that folder lists them one by one"
+        lines.append(f"{done.same:,} imported files are not there twice: another tree has the same rows")
+    lines += _counted("elsewhere, below sources/ or tags/", done.elsewhere)
+    lines += _counted("as imported, but odd", done.oddities)
+    lines += _counted("not written", done.not_written)
+    if len(lines) > 1:
+        lines.append(f"{RECORD_NAME} in that folder lists them one by one")
+    return Result([Sentences(lines)], document=done.document())
 
 
 def _counted(title: str, notes: Sequence[Note]) -> Iterator[str]:
@@ -126,12 +119,17 @@ def _of_trees(counted: Reconciliation, *, full: bool) -> Iterator[Block]:
         yield Sentences(problems, "warning")
 
 
+def logs_result(report: Mapping[str, Any]) -> Result:
+    """Say what became of logs of another tool, a line for each file; see `ImportReport.document`."""
+    return Result([Sentences(list(_of_logs(report)))], document=report)
+
+
 def caches_result(report: Mapping[str, Any], graded: Sequence[Document] | None = None) -> Result:
     """Say what became of caches of the ensemble evaluation, a line for each file.
 
     Args:
         report: See `ImportReport.document`.
-        graded: What rules and a vote made of the imported samples; None: nobody asked for that.
+        graded: What rules and a vote made of the imported samples; None: no one asked for that.
     """
     parts = [
         block
@@ -140,11 +138,6 @@ def caches_result(report: Mapping[str, Any], graded: Sequence[Document] | None =
     ]
     of_graded = {} if graded is None else {"graded": [document.data() for document in graded]}
     return Result([Sentences(list(_of_logs(report, _REMEDY))), *parts], document={**report, **of_graded})
-
-
-def logs_result(report: Mapping[str, Any]) -> Result:
-    """Say what became of logs of another tool, a line for each file; see `ImportReport.document`."""
-    return Result([Sentences(list(_of_logs(report)))], document=report)
 
 
 def _of_logs(report: Mapping[str, Any], remedy: str = "") -> Iterator[str]:

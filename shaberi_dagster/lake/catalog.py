@@ -1,7 +1,7 @@
 """`catalog.duckdb`: the public SQL views over the active files of the Delta tables.
 
 The file holds views only. It is written beside its place and swapped in atomically, so any DuckDB client can open
-it at any moment. Readers compare the versions it was made from with the tables' logs and write it anew when it is old:
+it at any moment. Readers compare the versions it was made from with the tables' logs and write it again when it is old:
 as a copy of the one that is there in which only the views of changed tables are others, a tenth of the work.
 A client that opens it finds the tables beside it, wherever that is.
 """
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from shaberi_dagster.errors import ConfigurationError, SqlError
 from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.damage import CATALOG_NAME, DamagedLakeError, damage_behind, log_damage
 from shaberi_dagster.lake.formats import check_format
@@ -30,6 +29,7 @@ from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.lake.views import column_meaning, columns_file, define_added_views, public_views, view_files
+from shaberi_dagster.util.errors import ConfigurationError, SqlError
 
 if TYPE_CHECKING:
     from shaberi_dagster.lake import store
@@ -103,7 +103,7 @@ def _spill_folder(folder: Path) -> Path:
 
 
 def _attach_renewed(connection: duckdb.DuckDBPyConnection, lake: "store.Lake") -> None:
-    """Have the public views as they are now: from the catalog made anew, or in memory where that cannot be written.
+    """Have the public views as they are now: from the catalog made again, or in memory where that cannot be written.
 
     Where a file is damaged they are in memory, too, and only those that need it say so.
     """
@@ -208,7 +208,7 @@ def write_catalog(lake: "store.Lake") -> Path:
         fresh = Path(scratch) / "from-current" / CATALOG_NAME
         try:
             _bring_up_to_date(fresh, current.read_bytes(), lake)
-        except (FileNotFoundError, _OtherViewsError, duckdb.Error):  # there is none, or it is an older or a broken one
+        except (FileNotFoundError, _OtherViewsError, duckdb.Error):  # missing, older or broken
             fresh = Path(scratch) / "from-blank" / CATALOG_NAME
             _bring_up_to_date(fresh, _blank_catalog(_definitions()), lake)
         return fresh.replace(current)
@@ -399,7 +399,7 @@ def check_there(folder: Path) -> None:
     """Refuse a folder without a lake.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: It does not exist.
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"{folder} is no folder: SHABERI_WAREHOUSE names that of the lake")
@@ -435,7 +435,7 @@ def _attach_current(connection: duckdb.DuckDBPyConnection, folder: Path) -> bool
     try:
         _attach(connection, folder)
     except duckdb.IOException:
-        return False  # broken, or open for writing elsewhere: it can be made anew
+        return False  # broken, or open for writing elsewhere: it can be made again
     if not _is_current(connection, folder):
         connection.execute("use memory; detach catalog")
         return False

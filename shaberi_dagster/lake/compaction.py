@@ -1,6 +1,6 @@
 """Files as readers and writers want them: few, of about 16 MB, each with its rows in the order of models.
 
-Whoever replaces a run writes the rest of its files anew, so they are not larger. Whoever reads a model finds its rows
+Replacing a run writes the rest of its files again, so they are not larger. A reader of a model finds its rows
 together.
 """
 
@@ -35,7 +35,7 @@ def compact_lake(lake: Lake, retention_hours: int = _WEEK_HOURS) -> dict[str, di
 
     Args:
         lake: What is compacted.
-        retention_hours: Older files may still be read by nobody; 0 is only safe without readers.
+        retention_hours: Older files may still be read by no one; 0 is only safe without readers.
 
     Returns:
         For each table `files_before`, `files_after` and `files_deleted`.

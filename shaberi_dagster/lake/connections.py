@@ -10,7 +10,7 @@ from weakref import ReferenceType, ref
 
 import duckdb
 
-from shaberi_dagster.errors import SqlError, StatementStoppedError
+from shaberi_dagster.util.errors import SqlError, StatementStoppedError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,7 +39,7 @@ def interrupt_statements() -> None:
 
 @contextmanager
 def errors_of_sql(source: str = "SQL") -> Iterator[None]:
-    """Raise what DuckDB says of a statement within this context as an error of ours.
+    """Raise what DuckDB says of a statement within this context as our own error.
 
     Args:
         source: Where the statement is from.

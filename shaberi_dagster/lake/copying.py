@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.formats import check_format, unfinished_copy, write_format
 from shaberi_dagster.lake.log import LOG
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.util.permissions import make_folder
 
 _TOGETHER = 64
@@ -50,7 +50,7 @@ def copy_lake(source: str, target: str, changed: Callable[[int, int], object] = 
     """
     lake = Lake(_folder(source))
     folder = _folder(target)
-    if (stored := check_format(lake.folder)) is None:
+    if check_format(lake.folder) is None:
         raise ConfigurationError(f"no lake in {source}")
     store = Mirror.of(folder)
     if store and not store.is_empty():
@@ -71,7 +71,7 @@ def copy_lake(source: str, target: str, changed: Callable[[int, int], object] = 
             store.push(some)
         changed(first + len(some), len(names))
     size = sum((folder / name).stat().st_size for name in names)
-    write_format(folder, stored)
+    write_format(folder)
     try:
         with tempfile.TemporaryDirectory() as elsewhere:
             copy = Lake(_folder(target, Path(elsewhere)))

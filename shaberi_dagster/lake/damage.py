@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from shaberi_dagster.errors import ShaberiError
 from shaberi_dagster.lake.log import LOG, Log, entry_path, has_commits, read_actions
 from shaberi_dagster.lake.schemas import TABLES
+from shaberi_dagster.util.errors import ShaberiError
 
 CATALOG_NAME = "catalog.duckdb"
 _SUMS = "_sums"
@@ -131,7 +131,7 @@ def find_damage(folder: Path, tables: Sequence[str] | None = None, *, thorough: 
             yield damage
             continue
         if not has_commits(path):
-            continue  # its making was interrupted; whoever opens it goes on
+            continue  # its making was interrupted; its next reader continues
         try:
             actions = pa.table(deltalake.DeltaTable(path).get_add_actions()).to_pylist()
         except Exception as error:  # noqa: BLE001 - a panic of Rust, too: whatever it is, the log cannot be read

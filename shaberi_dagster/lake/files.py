@@ -1,4 +1,4 @@
-"""Files that appear at once: nobody sees half of one, and a process that is killed leaves the old one."""
+"""Files that appear at once: no one sees half of one, and a process that is killed leaves the old one."""
 
 import os
 import uuid

@@ -40,7 +40,7 @@ class Log:
 
     @property
     def newest(self) -> int:
-        """The last version; -1 where there is none."""
+        """The last version; -1 without one."""
         return max([*self.entries, *self.checkpoints], default=-1)
 
 

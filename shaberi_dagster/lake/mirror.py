@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.log import LOG, is_log_file, parse_actions
 from shaberi_dagster.settings import MIRROR_MARK
+from shaberi_dagster.util.errors import ConfigurationError, ShaberiError
 
 if TYPE_CHECKING:
     from obstore import store

@@ -22,8 +22,6 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
-from shaberi_dagster.errors import ShaberiError
-from shaberi_dagster.journal.locks import alone
 from shaberi_dagster.lake.connections import connected
 from shaberi_dagster.lake.damage import (
     CATALOG_NAME,
@@ -34,6 +32,7 @@ from shaberi_dagster.lake.damage import (
     rows_of,
 )
 from shaberi_dagster.lake.files import swap_in
+from shaberi_dagster.lake.journal.locks import exclusive_lock
 from shaberi_dagster.lake.log import LOG, Actions, Log, entry_path, read_actions
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
@@ -41,6 +40,7 @@ from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.lake.store import Lake, arrow_schema, create_table, retry_conflicts, says_disk_trouble
 from shaberi_dagster.lake.writer import added, commit_files, new_part, new_parts, removed
 from shaberi_dagster.settings import check_writable
+from shaberi_dagster.util.errors import ShaberiError
 
 ASIDE = "_damaged"
 _BATCH_ROWS = 16_384
@@ -83,7 +83,7 @@ def repair(folder: Path) -> Iterator[Repair]:
 
 
 def _repairs(folder: Path, mirror: Mirror | None) -> Iterator[Repair]:
-    with alone(folder, "repair"):
+    with exclusive_lock(folder, "repair"):
         for damage in list(find_damage(folder, thorough=True)):
             if damage.is_of_log:
                 yield _repair_log(folder, damage, mirror)

@@ -455,7 +455,7 @@ METRICS = LakeTable(
         _PIPELINE_HASH,
         _number("score_upper", "Mean without what a rule could not decide", "reported scale", "scores"),
         _integer("n_undecided", "Samples that a rule could not decide; wrong in score", "samples", "scores"),
-        _texts("question_ids", "The question of each sample that has a row; null before format 6", source="scores"),
+        _texts("question_ids", "The question of each sample that has a row", source="scores"),
         _numbers("question_scores", "The score of each as the policy counts it", "reported scale", "scores"),
         _flags("undecided", "Whether a rule could not decide it; null where it could all", source="scores"),
     ),
@@ -683,16 +683,6 @@ PROMPTS = LakeTable(
     ),
 )
 
-JUDGE_CONFIGS = LakeTable(
-    "judge_configs",
-    "Settings of judges by the hash that rows until format 2 have of them: the address of the endpoint was part of it",
-    (
-        _text("former_hash", "The hash with the address", source="upgrade", required=True),
-        _text("judge_config_hash", "The hash without it", source="upgrade", required=True),
-        _CREATED,
-    ),
-)
-
 _DECISION = _text(
     "decision_id", "The decision: candidates, judges, questions, margin and error", source="request", required=True
 )
@@ -855,7 +845,7 @@ STAGE_TABLES = (ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, SCORES, METRICS)
 """Tables that the stages of a run fill."""
 _ALL = (
     *(QUESTIONS, RUNS, *STAGE_TABLES, CALLS, PRICES, LIMIT_CHANGES),
-    *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES, PROMPTS, JUDGE_CONFIGS),
+    *(LEGACY_FILES, LEGACY_QUARANTINE, LEGACY_REPEATS, BASELINES, PROMPTS),
     *(DECISIONS, DECISION_LOOKS, DECISION_CALIBRATIONS, LINKS, LINK_ANSWERS, AUDITS),
 )
 TABLES: Mapping[str, LakeTable] = {table.name: table for table in _ALL}

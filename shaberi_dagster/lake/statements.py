@@ -9,23 +9,23 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import takewhile
-from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import duckdb
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.connections import errors_of_sql, read_frame
-from shaberi_dagster.settings import plugin_folders, project_folder
+from shaberi_dagster.util.errors import ConfigurationError
+from shaberi_dagster.util.folders import plugin_folders, project_folder
 
 if TYPE_CHECKING:
     import polars as pl
 
+Catalog = duckdb.DuckDBPyConnection
+"""A connection over the public views of a lake."""
 T = TypeVar("T")
-R = TypeVar("R", bound=NamedTuple)
-_LAST: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[str, tuple[str, Any]]] = WeakKeyDictionary()
+_LAST: WeakKeyDictionary[Catalog, dict[str, tuple[str, Any]]] = WeakKeyDictionary()
 _NAMED_QUERY = re.compile(r"\{(\w+)\}")
 _PARAMETER = re.compile(r"\$(\w+)(?=:| =)(?:: ([a-z ]+?))?(?: = (.*))?")
 
@@ -55,7 +55,7 @@ def _named_query(name: str) -> str:
     return text.rstrip().removesuffix(";")
 
 
-def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[dict[str, Any]]:
+def fetch(catalog: Catalog, name: str, **values: object) -> list[dict[str, Any]]:
     """Read the rows of a statement of `sql/reports`, by column name.
 
     Args:
@@ -66,7 +66,7 @@ def fetch(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> li
     return rows_of(run_statement(catalog, name, values))[1]
 
 
-def once(catalog: duckdb.DuckDBPyConnection, about: str, asked: object, read: Callable[[], T]) -> T:
+def once(catalog: Catalog, about: str, asked: object, read: Callable[[], T]) -> T:
     """Return what was last read of a catalog, for those that ask again and again; a lake that has changed has another.
 
     Args:
@@ -82,40 +82,20 @@ def once(catalog: duckdb.DuckDBPyConnection, about: str, asked: object, read: Ca
     return found
 
 
-def fetch_as(kind: type[R], catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> list[R]:
-    """Read the rows of a statement as named tuples: of very many rows in a fraction of the time.
-
-    Args:
-        kind: Its fields are columns of the statement, or have a default.
-        catalog: The public views.
-        name: The statement.
-        values: Values of its parameters.
-    """
-    result = run_statement(catalog, name, values)
-    defaults = kind._field_defaults
-    given = [column[0] for column in result.description or []]
-    places = [*given, *defaults]
-    pick = itemgetter(*map(places.index, kind._fields))
-    further = tuple(defaults.values())
-    return [kind._make(pick(row + further)) for row in result.fetchall()]
-
-
-def fetch_frame(catalog: duckdb.DuckDBPyConnection, name: str, **values: object) -> "pl.DataFrame":
+def fetch_frame(catalog: Catalog, name: str, **values: object) -> "pl.DataFrame":
     """Read the rows of a statement as a frame."""
     with errors_of_sql(f"sql/reports/{name}.sql"):
         parsed = parsed_statement(catalog, name)
         return read_frame(catalog, parsed, {**dict.fromkeys(parsed.named_parameters), **values})
 
 
-def rows_of(result: duckdb.DuckDBPyConnection) -> tuple[list[str], list[dict[str, Any]]]:
+def rows_of(result: Catalog) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the columns of a result, and its rows by them."""
     names = [column[0] for column in result.description or []]
     return names, [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
-def run_statement(
-    catalog: duckdb.DuckDBPyConnection, name: str, values: Mapping[str, object]
-) -> duckdb.DuckDBPyConnection:
+def run_statement(catalog: Catalog, name: str, values: Mapping[str, object]) -> Catalog:
     """Run a statement of `sql/reports`; parameters without a value are null.
 
     It goes without `run_query`, which finds out of anybody's statement that it only reads: a quarter of the time.
@@ -125,7 +105,7 @@ def run_statement(
         return catalog.execute(parsed, {**dict.fromkeys(parsed.named_parameters), **values})
 
 
-def parsed_statement(catalog: duckdb.DuckDBPyConnection, name: str) -> duckdb.Statement:
+def parsed_statement(catalog: Catalog, name: str) -> duckdb.Statement:
     """Parse a statement of `sql/reports`, which knows its parameters then.
 
     It needs a connection: DuckDB's own function opens another database for it, in 25 ms.

@@ -18,20 +18,20 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, WriterP
 from deltalake.exceptions import CommitFailedError, DeltaError
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.journal.locks import alone
 from shaberi_dagster.lake.damage import DamagedLakeError, keep_sums, log_damage, unreadable_log
-from shaberi_dagster.lake.formats import FORMAT, check_format, write_format
+from shaberi_dagster.lake.formats import check_format, write_format
+from shaberi_dagster.lake.journal.locks import exclusive_lock
 from shaberi_dagster.lake.log import entry_path, has_commits
 from shaberi_dagster.lake.mirror import Mirror, lost
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.settings import check_writable
+from shaberi_dagster.util.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.util.permissions import make_folder
 
 WRITER = WriterProperties(compression="ZSTD", compression_level=3)
 FILE_BYTES = 16 << 20
-"""About the size of a file: whoever replaces a run writes the rest of its files anew."""
+"""About the size of a file: replacing a run writes the rest of its files again."""
 write_rows = partial(write_deltalake, target_file_size=FILE_BYTES, writer_properties=WRITER)
 # Writers of other runs commit to the same tables; delta-rs says so when both touched the same files.
 retry_conflicts = retry(
@@ -41,7 +41,7 @@ retry_conflicts = retry(
     reraise=True,
 )
 
-# Whoever opens a table or commits to it goes through its log from the last checkpoint on: 0.6 ms a version, each time.
+# Opening a table, or a commit to it, goes through its log from the last checkpoint on: 0.6 ms a version, each time.
 _CONFIGURATION = {"delta.checkpointInterval": "10"}
 _BLOCK_ROWS = 16
 _FEW_FILES = 32  # of more, delta-rs is asked which of them have the rows; that takes 4 ms
@@ -55,7 +55,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _Write = Callable[Concatenate["Lake", str, P], R]
 Keys = Mapping[str, str | Iterable[str]]
-Step = Callable[["Lake"], object]
 """Fills what a lake gets with one format more. It may be killed at any moment and then is taken again, so it only adds
 what is not there yet. The lake that it gets may be written although it is an older one."""
 _NOT_IN_PATHS = frozenset("[]^|%\\=")  # delta-rs takes the path for a URL; `a=b` reads as a partition
@@ -101,17 +100,15 @@ class Lake:
     Args:
         folder: The warehouse; made when it is missing. A mirror is brought up to date.
         as_of: Read what was committed until then, as long as its files are kept; such a lake is not to be written.
-        upgrade: Brings a lake of an older format up to date, before it is written for the first time. Without it such
-            a lake can only be read. Commands that write take `Workspace.lake`, which has it.
 
     Raises:
-        ConfigurationError: Its path has a character that Delta Lake cannot have there, or a newer program wrote it.
+        ConfigurationError: Its path has a character that Delta Lake cannot have there, or it has another format.
         ShaberiError: The store that it mirrors cannot be reached.
 
     A table whose log is damaged raises `DamagedLakeError` where it is opened.
     """
 
-    def __init__(self, folder: Path, as_of: datetime | None = None, upgrade: Step | None = None) -> None:
+    def __init__(self, folder: Path, as_of: datetime | None = None) -> None:
         if wrong := sorted(_NOT_IN_PATHS & set(str(folder))):
             raise ConfigurationError(
                 f"warehouse {folder} must not have {' '.join(wrong)} in its path: set SHABERI_WAREHOUSE"
@@ -120,7 +117,7 @@ class Lake:
         if self._mirror:
             self._mirror.refresh()
         check_format(folder)
-        self.folder, self._as_of, self._upgrade = folder, as_of, upgrade
+        self.folder, self._as_of = folder, as_of
         self._opened: dict[str, DeltaTable] = {}
         self._in_store: dict[str, DeltaTable] = {}
         self._complete: set[str] = set()  # tables of whose files none lacks a column, and so no later one will
@@ -177,27 +174,18 @@ class Lake:
         return _LocalTable(path)
 
     def make_ready(self) -> None:
-        """Give the lake today's format, since it is going to be written.
+        """Give a new lake its format, and refuse one of another.
 
-        Looked at before each write: a program that runs for days must not write what a newer one has upgraded.
+        Looked at before each write: a program that runs for days must not write what a newer one has made.
         """
         self.check_writable()
         make_folder(self.folder)
-        stored = check_format(self.folder)
-        if stored == FORMAT:
+        if check_format(self.folder) is not None:
             return
-        if stored is not None and self._upgrade is None:
-            raise ConfigurationError(
-                f"the lake in {self.folder} has format {stored}, today's is {FORMAT}: "
-                "`shaberi compact` upgrades it, and so does every command that evaluates"
-            )
         try:
             if self._mirror:
                 self._mirror.check_conditions()
-            if stored is None:
-                write_format(self.folder)
-            elif self._upgrade:
-                self._upgrade(self)
+            write_format(self.folder)
         except OSError as error:
             raise ShaberiError(f"the lake in {self.folder} cannot be written: {error.strerror or error}") from error
 
@@ -219,9 +207,9 @@ class Lake:
         check_writable(self.folder, "this command writes into the lake; SHABERI_WAREHOUSE names another one")
 
     @contextmanager
-    def alone(self, name: str) -> Iterator[None]:
+    def exclusive_lock(self, name: str) -> Iterator[None]:
         """A context in which no other process is at the same time, and in which is seen what others did in it."""
-        with alone(self.folder, name):
+        with exclusive_lock(self.folder, name):
             self.refresh()
             yield
 
@@ -278,7 +266,7 @@ class Lake:
         try:
             oldest = pl.read_parquet_schema(self.path(table) / unquote(files.sort("modification_time")["path"][0]))
         except (OSError, pl.exceptions.PolarsError):
-            return False  # whoever reads its rows will say what is wrong with it
+            return False  # reading its rows says what is wrong with it
         if set(TABLES[table].schema) - set(TABLES[table].partition_by) <= set(oldest):
             self._complete.add(table)
         return table not in self._complete
@@ -341,7 +329,7 @@ class Lake:
         return blocks_of(self.scan(table, keys, columns))
 
     def exists(self, table: str) -> bool:
-        """Return whether the table was ever made; those of newer programs are missing in an older lake.
+        """Return whether the table was ever made.
 
         One that was only begun has no commit, as after a kill, or an empty one, as after a host that failed. With rows
         and without a log it is damaged, not empty.

@@ -1,7 +1,6 @@
 """The public SQL views: one of each table, those of `sql/views`, and those of plugin folders.
 
-The view of a table shows its rows as they are, with today's hashes of judges' settings. A file of `sql/views` that has
-a table's name takes its place.
+The view of a table shows its rows as they are. A file of `sql/views` that has a table's name takes its place.
 """
 
 import re
@@ -13,20 +12,14 @@ from pathlib import Path
 import duckdb
 import yaml
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake import schemas
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import describe_sql, quoted
-from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.plugins.discovery import PluginError, PluginFile, PluginRegistry
+from shaberi_dagster.util.errors import ConfigurationError
+from shaberi_dagster.util.folders import project_folder
 
 _PLACE_OF_TABLES = "10_"
-_WITH_TODAYS_HASHES = """
-create view {0} as
-select {0}.* replace (coalesce(judge_configs.judge_config_hash, {0}.judge_config_hash) as judge_config_hash)
-from lake.{0}
-left join judge_configs on former_hash = {0}.judge_config_hash;
-"""
 
 
 @dataclass(frozen=True)
@@ -97,9 +90,7 @@ def read_meanings(path: Path) -> dict[str, str]:
 
 
 def _view_of(table: LakeTable) -> View:
-    has_hashes = "judge_config_hash" in table.names
-    sql = _WITH_TODAYS_HASHES if has_hashes else "create view {0} as from lake.{0};"
-    return View(table.name, sql.format(table.name), f"{table.meaning}.")
+    return View(table.name, f"create view {table.name} as from lake.{table.name};", f"{table.meaning}.")
 
 
 def _read_view(file: PluginFile) -> str:
@@ -117,7 +108,7 @@ def _read_view(file: PluginFile) -> str:
     return temporary
 
 
-VIEWS = Kind(
+VIEWS = PluginRegistry(
     "view", "sql/views", ".sql", {**dict.fromkeys(TABLES, Path(schemas.__file__)), **view_files()}, read=_read_view
 )
 """All public views by name; of those of plugin folders the statement, for a reader's own connection."""

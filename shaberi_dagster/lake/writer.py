@@ -72,7 +72,7 @@ _Parts = dict[tuple[Any, ...], NewFile]
 
 
 class RowWriter:
-    """New rows of a table, in files that nobody sees before `commit`.
+    """New rows of a table, in files that no one sees before `commit`.
 
     Whatever their number and size, only the last few of them are in memory. A process that is killed leaves files
     behind that no version names; compaction deletes them.

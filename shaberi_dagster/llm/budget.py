@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.journal.records import Call, Usage
+from shaberi_dagster.lake.journal.records import Call, Usage
 from shaberi_dagster.llm.prices import PriceList
+from shaberi_dagster.util.errors import ConfigurationError
 
 
 @dataclass

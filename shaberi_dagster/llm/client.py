@@ -16,8 +16,7 @@ import aiohttp
 import httpx2
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient, Omit, RequestOptions
 
-from shaberi_dagster.errors import EndpointError
-from shaberi_dagster.journal.records import ErrorClass, Usage
+from shaberi_dagster.lake.journal.records import ErrorClass, Usage
 from shaberi_dagster.llm.providers.base import Provider
 from shaberi_dagster.llm.providers.registry import DEFAULT_PROVIDER, PROVIDERS
 from shaberi_dagster.llm.reply import (
@@ -30,6 +29,7 @@ from shaberi_dagster.llm.reply import (
     without_surrogates,
 )
 from shaberi_dagster.llm.stopping import UNKNOWN_MODEL
+from shaberi_dagster.util.errors import EndpointError
 from shaberi_dagster.util.names import did_you_mean
 
 _MESSAGE_LENGTH = 300
@@ -55,7 +55,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _certificates = cache(httpx2.create_ssl_context)
 """Whom an endpoint's certificate is trusted from; read once, in 30 ms. SSL_CERT_FILE names others."""
 _no_certificates = partial(ssl.SSLContext, ssl.PROTOCOL_TLS_CLIENT)
-"""For addresses without TLS: it trusts nobody, and reads no file."""
+"""For addresses without TLS: it trusts no one, and reads no file."""
 _OWNER_AT_OLLAMA = "library"
 """Of models in Ollama's list, which is complete; it looks at a request's messages before its model."""
 _CONNECTION_ERRORS = (APIConnectionError, aiohttp.ClientError, OSError)
@@ -235,7 +235,7 @@ class ChatClient:
         Raises:
             EndpointError: It has no such path or model, or refuses us.
         """
-        body = self._provider.body(model, (), {"max_tokens": 1})  # a server that goes on all the same is soon done
+        body = self._provider.body(model, (), {"max_tokens": 1})  # a server that continues all the same is soon done
         with suppress(_RefusedReplyError, *_CONNECTION_ERRORS):
             try:
                 await self._sdk.post(self._provider.path, body=body, cast_to=httpx2.Response, options=self._soon)

@@ -15,8 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from shaberi_dagster.errors import ConfigurationError, EndpointError
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError, EndpointError
 from shaberi_dagster.util.names import did_you_mean
 
 # Requests at once. Two would be no faster in sum (92 against 85 tokens/s), and prompts that begin alike, as those of a
@@ -53,7 +53,7 @@ def check_embedded_model(model: str) -> None:
     """Refuse the name of an embedded model that does not exist.
 
     Raises:
-        ConfigurationError: There is none.
+        ConfigurationError: It does not exist.
     """
     if model not in EMBEDDED_MODELS:
         raise ConfigurationError(f"no embedded model {model!r}; {did_you_mean(model, EMBEDDED_MODELS, 'there is')}")

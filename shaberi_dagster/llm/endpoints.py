@@ -15,7 +15,6 @@ from urllib.parse import urljoin, urlsplit
 import orjson
 from pydantic import Field
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import check_embedded_model
 from shaberi_dagster.llm.keys import VARIABLE, Address, Pair, how_to_bind, key_hosts, pairs_named
 from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
@@ -23,7 +22,8 @@ from shaberi_dagster.llm.providers.base import Provider
 from shaberi_dagster.llm.providers.registry import DEFAULT_PROVIDER, PROVIDERS
 from shaberi_dagster.llm.request import ChatRequest, Endpoint
 from shaberi_dagster.llm.types import Sampling, ScoreLine
-from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile, read_yaml
+from shaberi_dagster.plugins.discovery import PluginError, PluginFile, PluginRegistry, read_yaml
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.models import Frozen
 from shaberi_dagster.util.names import did_you_mean
 
@@ -96,7 +96,7 @@ class _Entry(Frozen):
         rules: Parameters by model.
         prices: What its models cost, where the user's price file does not say otherwise.
         by_name_only: Only `NAME:MODEL` leads here; a user who gives its address goes to `custom`, as ever.
-        unverified: Nobody has tried it: what it says is from the provider's page.
+        unverified: No one has tried it: what it says is from the provider's page.
         loaded: Path on the server, not below the base URL, of Ollama's list of the models in its memory.
     """
 
@@ -142,7 +142,7 @@ def _read(file: PluginFile) -> _Entry:
         raise PluginError(file.path, None, f"base_url: {error}") from error
 
 
-ENDPOINTS = Kind(
+ENDPOINTS = PluginRegistry(
     "endpoint",
     "endpoints",
     ".yaml",
@@ -153,7 +153,7 @@ ENDPOINTS = Kind(
 
 
 def _in_order() -> Iterator[tuple[str, _Entry]]:
-    """List the entries of plugin folders before ours, which so can have models whose names match patterns of ours."""
+    """List the entries of plugin folders before ours, which so can have models whose names match our patterns."""
     added = dict.fromkeys(file.name for file in ENDPOINTS.added)
     return ((name, ENDPOINTS[name]) for name in dict.fromkeys([*added, *ENDPOINTS]) if name in ENDPOINTS)
 
@@ -172,9 +172,10 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
             plain http(s) address, or the embedded model does not exist.
     """
     if base_url is None:
-        name = _named(model) or next((name for name, entry in _in_order() if entry.serves(model)), None)
+        prefix, colon, rest = model.partition(":")
+        named = _prefixes().get(prefix) if colon and rest else None  # `llama3:8b` names no endpoint
+        name = named or next((name for name, entry in _in_order() if entry.serves(model)), None)
         if name is None:
-            prefix, colon, _ = model.partition(":")
             if colon and ENDPOINTS.file(prefix):
                 ENDPOINTS.use(prefix)  # which says what is wrong with its file
             near = f"; {did_you_mean(prefix, _prefixes(), 'endpoints:')}" if colon else ""
@@ -212,12 +213,6 @@ def _prefixes() -> dict[str, str]:
     return {other: name for name, also in named for other in also} | {name: name for name, _ in named}
 
 
-def _named(model: str) -> str | None:
-    """Return the endpoint that stands before a model's name; None where none does (`llama3:8b`)."""
-    prefix, colon, name = model.partition(":")
-    return _prefixes().get(prefix) if colon and name else None
-
-
 @cache
 def served_name(model: str, base_url: str) -> str:
     """Return the name of a model at its server: without that of an endpoint before it (`llama3:8b` has none)."""
@@ -233,12 +228,6 @@ def endpoint_name(base_url: str) -> str:
     """The table's entry for an address."""
     entries = ((name, entry) for name, entry in _in_order() if not entry.by_name_only)
     return next((name for name, entry in entries if entry.base_url == base_url), CUSTOM)
-
-
-def places_of(endpoint: Endpoint) -> list[dict[str, str]]:
-    """List name and address, as identities had them once: of the present address, then of each earlier one."""
-    present = {"name": endpoint.name, "base_url": endpoint.base_url}
-    return [present, *({"name": endpoint_name(address), "base_url": address} for address in endpoint.earlier)]
 
 
 def _checked_url(base_url: str) -> str:
@@ -374,18 +363,14 @@ def extra_headers(endpoint: Endpoint, environment: Mapping[str, str]) -> dict[st
     return {header: environment[variable] for header, variable in wanted.items() if environment.get(variable)}
 
 
+@cache
 def provider_of(endpoint: Endpoint) -> Provider:
     """Return the form of an endpoint's calls.
 
     Raises:
         ConfigurationError: There is no such provider, or its file cannot be used.
     """
-    return _provider(endpoint.name)
-
-
-@cache
-def _provider(endpoint: str) -> Provider:
-    return PROVIDERS.use(ENDPOINTS.use(endpoint).provider)()
+    return PROVIDERS.use(ENDPOINTS.use(endpoint.name).provider)()
 
 
 def request_body(request: ChatRequest) -> dict[str, Any]:
@@ -498,7 +483,7 @@ def _sent(rule: _Rule, sampling: Sampling) -> dict[str, Any]:
 
 
 def _parameters(sampling: Sampling) -> dict[str, Any]:
-    """Map the names of the parameters that are asked for to their values; a penalty of 0 is none."""
+    """Map the names of the parameters that are asked for to their values; a penalty of 0 is left out."""
     asked = {
         "max_tokens": sampling.max_tokens,
         "temperature": sampling.temperature,

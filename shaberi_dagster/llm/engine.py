@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
-from shaberi_dagster.journal.records import Call, Usage
+from shaberi_dagster.lake.journal.records import Call, Usage
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
 from shaberi_dagster.llm.embedded import SLOTS, start_embedded
@@ -190,7 +190,7 @@ class _Attempts:
             retry=retry_if_exception(_is_passing), wait=self._delay, stop=self._is_over, reraise=True
         )
         try:
-            # Its time starts with the first slot: waiting for one's turn is nobody's failure.
+            # Its time starts with the first slot: waiting for one's turn is no one's failure.
             async with asyncio.timeout(None) as self._deadline:
                 reply: ReceivedReply = await retrying(self._attempt)
         except TimeoutError:
@@ -237,7 +237,8 @@ class _Attempts:
             if objection := self._objection():
                 raise CallFailure("stopped", objection)  # noqa: TRY301
             client = await self._client()
-            self._start_clock()
+            if self._deadline is not None and self._deadline.when() is None:
+                self._deadline.reschedule(asyncio.get_running_loop().time() + self._retry.deadline_seconds)
             self._made += 1
             started = time.monotonic()
             try:
@@ -255,10 +256,6 @@ class _Attempts:
         finally:
             self._limiter.release(slot, outcome)
         return reply
-
-    def _start_clock(self) -> None:
-        if self._deadline is not None and self._deadline.when() is None:
-            self._deadline.reschedule(asyncio.get_running_loop().time() + self._retry.deadline_seconds)
 
     def _delay(self, state: RetryCallState) -> float:
         failure = _failure(state)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
 
 KEY_HOSTS = "SHABERI_KEY_HOSTS"
 _FORM = 'VARIABLE=host[:port],host2;VARIABLE2=host, such as "OPENAI_API_KEY=proxy.example,localhost:8000"'

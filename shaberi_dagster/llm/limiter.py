@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Literal
 
-from shaberi_dagster.journal.records import Cause, LimitChange
+from shaberi_dagster.lake.journal.records import Cause, LimitChange
 
 _BURST_SECONDS = 0.1  # changes of one burst and cause are recorded as one
 

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from shaberi_dagster.journal.records import Call
+from shaberi_dagster.lake.journal.records import Call
 from shaberi_dagster.llm.endings import is_unknown, without_end_tokens
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.thinking import answer_of, only_thinking

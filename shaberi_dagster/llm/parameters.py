@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.types import Message
+from shaberi_dagster.util.errors import ConfigurationError
 
 SYSTEM_PROMPT = "system_prompt"
 """The parameter that is a message."""
@@ -74,7 +74,7 @@ def read_of_judge(texts: Sequence[str], judge: str) -> dict[str, Any]:
 
 
 def check_judges_named(texts: Sequence[str], judges: Collection[str]) -> None:
-    """Refuse settings of judges that nobody has named.
+    """Refuse settings of judges that no one has named.
 
     Raises:
         ConfigurationError: There are some.
@@ -94,7 +94,7 @@ def sent(parameters: Mapping[str, Any]) -> str | None:
 
 
 def with_system_prompt(messages: tuple[Message, ...], parameters: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Return the messages with the system prompt that is asked for in the place of their own, if one is; "" is none."""
+    """Return the messages with the system prompt that is asked for in the place of their own, if one is; "": none."""
     text = parameters.get(SYSTEM_PROMPT)
     if text is None:
         return messages

@@ -1,7 +1,7 @@
 """Prices of calls: the user's own price, else the list price at the call's date from genai-prices (offline data).
 
 Whatever the source, a price is a list of `Price`: what one model costs at one address, for disjoint ranges of time and
-of prompt length. The same rows are the table `prices`, from which SQL prices calls anew by the same formula.
+of prompt length. The same rows are the table `prices`, from which SQL prices calls again by the same formula.
 """
 
 import hashlib
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from pydantic import ValidationError
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, served_name
 from shaberi_dagster.llm.own_prices import SHOWN_OF_SHA256, OwnPrice
 from shaberi_dagster.plugins.discovery import load_yaml
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.names import message_of
 
 if TYPE_CHECKING:

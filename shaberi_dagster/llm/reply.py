@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from shaberi_dagster.journal.records import Usage
+from shaberi_dagster.lake.journal.records import Usage
 from shaberi_dagster.llm.endings import ending_of
 
 _LONE_SURROGATES = "surrogatepass"
@@ -74,7 +74,7 @@ def decoded(body: bytes) -> dict[str, Any]:
     """The JSON object in a body; halves of surrogate pairs, which models do write, become U+FFFD.
 
     Raises:
-        MalformedReplyError: There is none.
+        MalformedReplyError: The body has no such document.
     """
     try:
         document = orjson.loads(body)

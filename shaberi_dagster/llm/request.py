@@ -1,13 +1,11 @@
 """A chat call to make: the request, and the endpoint that it goes to."""
 
 from collections.abc import Coroutine
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
-from pydantic import Field
-
-from shaberi_dagster.journal.records import Call
+from shaberi_dagster.lake.journal.records import Call
 from shaberi_dagster.llm.types import Message, Sampling
 from shaberi_dagster.util.identity import sha256_json
 
@@ -21,7 +19,6 @@ class Endpoint:
         base_url: Its address up to and including `/v1` (or what stands for it); the embedded
             endpoint's is the constant `embedded:`, since its port differs in every process.
         api_key_variable: Environment variable with the key, None when no key is sent.
-        earlier: Other addresses that it had; what was paid for there counts. It is the same endpoint without them.
     """
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (as pydantic wants it)
@@ -29,15 +26,6 @@ class Endpoint:
     name: str
     base_url: str
     api_key_variable: str | None = None
-    # Left out of JSON when there are none: hashes from before there were any stay the same.
-    earlier: Annotated[tuple[str, ...], Field(exclude_if=lambda earlier: not earlier)] = field(
-        default=(), compare=False
-    )
-
-    def moved_from(self, before: "Endpoint") -> "Endpoint":
-        """Return this endpoint in the place of another, whose addresses it remembers."""
-        addresses = dict.fromkeys((*before.earlier, before.base_url))
-        return replace(self, earlier=tuple(address for address in addresses if address != self.base_url))
 
 
 ModelEndpoint = tuple[Endpoint, str]
@@ -66,15 +54,7 @@ class ChatRequest:
 
     @cached_property
     def request_hash(self) -> str:
-        """sha256 over model, base URL, messages, sampling parameters, sample index and replicate."""
-        return self._hash_at(self.endpoint.base_url)
-
-    @cached_property
-    def request_hashes(self) -> tuple[str, ...]:
-        """`request_hash`, and then what it was at each earlier address: a call by any of them is this one."""
-        return (self.request_hash, *map(self._hash_at, self.endpoint.earlier))
-
-    def _hash_at(self, base_url: str) -> str:
+        """sha256 over model, messages, sampling parameters, sample index and replicate; a server may move."""
         last_line = self.sampling.last_line
         sampling = vars(self.sampling) | {"last_line": last_line and vars(last_line)}
         for name in ("json_schema", "parameters"):
@@ -82,7 +62,6 @@ class ChatRequest:
                 del sampling[name]  # requests from before there were any have no other hash
         return sha256_json(
             {
-                "base_url": base_url,
                 "model": self.model,
                 "messages": [vars(message) for message in self.messages],
                 "sampling": sampling,

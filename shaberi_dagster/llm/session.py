@@ -6,13 +6,13 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
-from shaberi_dagster.errors import ShaberiError
-from shaberi_dagster.journal.base import Claims, Journal
-from shaberi_dagster.journal.records import Call
+from shaberi_dagster.lake.journal.base import Claims, Journal
+from shaberi_dagster.lake.journal.records import Call
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.noticed import Noticed
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.stopping import Stopping
+from shaberi_dagster.util.errors import ShaberiError
 
 if TYPE_CHECKING:  # the engine brings the SDK, a second of start-up that only calls need
     from shaberi_dagster.llm.client import CallFailure
@@ -40,7 +40,7 @@ class CallSession:
     Attributes:
         stopping: Who is not asked any more.
         noticed: What makes replies doubtful.
-        trouble: Why nobody is: the disk is full or broken. Calls under way end, their replies are still written.
+        trouble: Why no one is: the disk is full or broken. Calls under way end, their replies are still written.
     """
 
     def __init__(
@@ -68,18 +68,14 @@ class CallSession:
 
     def prefetch(self, requests: Sequence[ChatRequest]) -> None:
         """Look up many paid calls at once; those in the journal are known anyway."""
-        names = [name for request in requests for name in request.request_hashes]
+        names = [request.request_hash for request in requests]
         known = self._journal.calls
         self._paid.update(self._lookup([name for name in names if name not in known]))
 
     def unpaid(self, requests: Sequence[ChatRequest]) -> Iterator[ChatRequest]:
         """Yield the requests that neither the journal nor a prefetch has an answer for."""
         known = self._journal.calls
-        return (
-            request
-            for request in requests
-            if not any(name in known or name in self._paid for name in request.request_hashes)
-        )
+        return (one for one in requests if one.request_hash not in known and one.request_hash not in self._paid)
 
     async def call(
         self,
@@ -102,8 +98,7 @@ class CallSession:
             outcomes: Gets the request with what is returned.
 
         Returns:
-            The call, and whether no new call was made for it. One that was paid for at an earlier address keeps its
-            own request hash.
+            The call, and whether no new call was made for it.
         """
         name = request.request_hash
         call = await self._under_way(name) or self._find_paid(request, lookup=lookup)
@@ -113,7 +108,7 @@ class CallSession:
             try:
                 claims = self._claims if self._may_take(request.model, request.endpoint.base_url) else None
                 async with claims.of(name) if claims else nullcontext():
-                    self._paid.update(self._news(request.request_hashes) if claims else {})
+                    self._paid.update(self._news([name]) if claims else {})
                     call = self._find_paid(request, lookup=False)
                     is_paid = call is not None
                     if call is None:
@@ -134,7 +129,7 @@ class CallSession:
         return call, is_paid
 
     async def _under_way(self, request_hash: str) -> Call | None:
-        """Wait for an equal request that is being made; None: there is none, or it was cancelled."""
+        """Wait for an equal request that is being made; None: no such request, or it was cancelled."""
         while (other := self._in_flight.get(request_hash)) is not None:
             await asyncio.wait([other])
             if not other.cancelled():
@@ -183,6 +178,5 @@ class CallSession:
     def _find_paid(self, request: ChatRequest, *, lookup: bool) -> Call | None:
         if lookup and any(self.unpaid([request])):
             self.prefetch([request])
-        journaled = self._journal.calls
-        calls = (journaled.get(name) or self._paid.get(name) for name in request.request_hashes)
-        return next((call for call in calls if call is not None and call.status == "ok"), None)
+        call = self._journal.calls.get(request.request_hash) or self._paid.get(request.request_hash)
+        return call if call and call.status == "ok" else None

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from shaberi_dagster.journal.records import Call
+from shaberi_dagster.lake.journal.records import Call
 from shaberi_dagster.llm.request import ChatRequest
 
 MOST_EQUAL_ERRORS = 20

@@ -14,7 +14,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-from shaberi_dagster.journal.records import Call
+from shaberi_dagster.lake.journal.records import Call
 from shaberi_dagster.llm.endings import without_end_tokens
 
 TagState = Literal["none", "closed", "unclosed", "close_only"]
@@ -66,7 +66,7 @@ class Split:
 
     Attributes:
         answer: What is judged. Byte-identical to the text when nothing was removed, else without outer whitespace.
-        thinking: The blocks' texts joined by blank lines; None when there is none or it is blank.
+        thinking: The blocks' texts joined by blank lines; None without any text in them.
         tag_state: `none`: no thinking tags or channels. `closed`: complete blocks only. `unclosed`: a block was opened
             and never closed, everything behind its tag is thinking. `close_only`: the text began inside a block (the
             opening tag was part of the prompt); everything before the closing tag is thinking. Harmony is `closed` (or
@@ -283,7 +283,7 @@ class _Scan:
         return self._after_open_fence(opening.end())
 
     def _after_open_fence(self, position: int) -> int:
-        """Code that goes on to the end of the text, unless it was part of thinking that ends."""
+        """Code that continues to the end of the text, unless it was part of thinking that ends."""
         depth = 0
         for tag in _TAG.finditer(self._text, position):
             if tag["close"] and depth == 0:

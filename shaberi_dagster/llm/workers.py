@@ -26,7 +26,7 @@ async def _worker(
             except Exception as error:  # noqa: BLE001 - raised again unless it is of this item
                 result = failed(item, error)
             await finished.put((True, (item, result)))
-    except Exception as error:  # noqa: BLE001 - handed to whoever takes the results
+    except Exception as error:  # noqa: BLE001 - handed to the taker of the results
         await finished.put((False, error))
     else:
         await finished.put((False, None))

@@ -23,8 +23,8 @@ from typing import Any, Generic, TypeVar, cast
 
 import yaml
 
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.settings import plugin_folders
+from shaberi_dagster.util.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.util.folders import plugin_folders
 from shaberi_dagster.util.names import did_you_mean, message_of
 
 T = TypeVar("T")
@@ -65,7 +65,7 @@ def load_yaml(text: str | bytes) -> Any:
     """Read plain data of YAML: the one reader of all files of users.
 
     Raises:
-        yaml.YAMLError: It is none, has a name twice, is nested too deep, or contains itself.
+        yaml.YAMLError: It is not valid, has a name twice, is nested too deep, or contains itself.
     """
     try:
         _check_size(text)
@@ -135,7 +135,7 @@ class PluginFile:
         return None if self.is_own else hashlib.sha256(self.path.read_bytes()).hexdigest()
 
 
-class Kind(Mapping[str, T], Generic[T]):
+class PluginRegistry(Mapping[str, T], Generic[T]):
     """The things of one kind by name: the project's in its order, then those of plugin folders.
 
     Names come from file names, so listing them runs no code. What is looked up is read once. As a mapping it has what
@@ -177,7 +177,7 @@ class Kind(Mapping[str, T], Generic[T]):
         """The one of that name.
 
         Raises:
-            ConfigurationError: There is none; the message lists the known ones.
+            ConfigurationError: It does not exist; the message lists the known ones.
             PluginError: Its file cannot be used, or several files have that name.
         """
         files = self._files(name)
@@ -188,7 +188,7 @@ class Kind(Mapping[str, T], Generic[T]):
         return self._get(files[0])
 
     def file(self, name: str) -> PluginFile | None:
-        """The plugin's file of that name; None for what the project has, or nobody."""
+        """The plugin's file of that name; None for the project's own and for unknown names."""
         first = next(iter(self._files(name)), None)
         return None if first is None or first.is_own else first
 
@@ -440,7 +440,7 @@ def running(code: object, allowed: type[Exception] = ShaberiError) -> Iterator[N
         allowed: What it may raise.
 
     Raises:
-        PluginError: The code raised something that is no error of ours.
+        PluginError: The code raised something that is not our own error.
     """
     try:
         yield

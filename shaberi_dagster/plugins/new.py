@@ -1,13 +1,13 @@
-"""Working examples of what people add, written under a name of theirs."""
+"""Working examples of what people add, written under their own name."""
 
 import re
 from collections.abc import Collection
 from enum import StrEnum
 from pathlib import Path
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.plugins.discovery import check_name
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.util.errors import ConfigurationError
+from shaberi_dagster.util.folders import project_folder
 from shaberi_dagster.util.permissions import user_umask
 
 _EXAMPLE = project_folder("docs/example")

@@ -2,21 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from statistics import fmean
-from typing import Any
 
-import duckdb
-
-from shaberi_dagster.benchmarks.registry import RULE
-from shaberi_dagster.lake.statements import fetch
-from shaberi_dagster.reports.figures import counted
+from shaberi_dagster.lake.statements import Catalog, fetch
+from shaberi_dagster.reports.blocks import Row, Rows, counted
 from shaberi_dagster.reports.reading import Scales
-from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.scores import RowAudit, ScoreRow, moved
 from shaberi_dagster.statistics.audits import AuditSums
 from shaberi_dagster.statistics.intervals import Estimate
+from shaberi_dagster.tasks.benchmarks.registry import RULE
 
 ON_WRITTEN_REPLIES = 7, 449, 0.032
-"""Of verdicts on replies that nobody tuned on: the wrong ones, all, and the upper end of the exact interval."""
+"""Of verdicts on replies that no one tuned on: the wrong ones, all, and the upper end of the exact interval."""
+Effect = tuple[float, float, float]
+"""A shift of a score on the reported scale, and how far below and above it that may be (95 %)."""
 _SUMS = ("weight", "heaviest", "false_rights", "false_wrongs", "unsettled")
 
 
@@ -25,7 +22,7 @@ def audit_sums(row: Row) -> AuditSums:
     return AuditSums(row["n_audited"], *(row[name] for name in _SUMS))
 
 
-def with_rates(row: Row) -> dict[str, Any]:
+def with_rates(row: Row) -> Row:
     """Return a row with the share of wrong verdicts and its interval in the place of sums; None without an audit."""
     rates = dict.fromkeys(("share_wrong", "share_wrong_lower", "share_wrong_upper"))
     if row["n_audited"]:
@@ -36,7 +33,7 @@ def with_rates(row: Row) -> dict[str, Any]:
 
 
 def rate_cell(row: Row) -> str:
-    """Say what an audit found: `1 of 200, at most 2.8%`, and what of it nobody has settled."""
+    """Say what an audit found: `1 of 200, at most 2.8%`, and what of it no one has settled."""
     if not row["n_audited"]:
         return "not audited"
     unsettled = f", {row['n_unsettled']} not settled" if row["n_unsettled"] else ""
@@ -62,7 +59,7 @@ def unaudited_sentence(benchmarks: Sequence[str]) -> str:
     )
 
 
-def rule_sentences(catalog: duckdb.DuckDBPyConnection, benchmarks: Sequence[str]) -> Iterator[str]:
+def rule_sentences(catalog: Catalog, benchmarks: Sequence[str]) -> Iterator[str]:
     """Say how often the rules are wrong that graded these benchmarks."""
     audits = {name: row for (_, name), row in read_audits(catalog).items()}
     yield from (audit_sentence(audits[name]) for name in benchmarks if name in audits)
@@ -70,14 +67,14 @@ def rule_sentences(catalog: duckdb.DuckDBPyConnection, benchmarks: Sequence[str]
         yield unaudited_sentence(unknown)
 
 
-def read_audits(catalog: duckdb.DuckDBPyConnection) -> dict[tuple[str, str], Row]:
+def read_audits(catalog: Catalog) -> dict[tuple[str, str], Row]:
     """Read what audits of the whole lake found, by rule and benchmark; at next to no cost where there are none."""
     if not fetch(catalog, "audited_rules"):
         return {}
     return {(row["judge"], row["benchmark"]): row for row in fetch(catalog, "audited")}
 
 
-def with_audits(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], scales: Scales) -> list[ScoreRow]:
+def with_audits(catalog: Catalog, rows: Rows, scales: Scales) -> list[Row]:
     """Return the rows, those with verdicts of an audited rule with what its errors do to their score.
 
     Args:
@@ -85,8 +82,8 @@ def with_audits(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], sc
         rows: Scores.
         scales: Reported scales of the benchmarks.
     """
-    audits = read_audits(catalog) if any(row.judge.startswith(RULE) for row in rows) else {}
-    of_rules = {row.run_id for row in rows if _rule(row) in audits}
+    audits = read_audits(catalog) if any(row["judge"].startswith(RULE) for row in rows) else {}
+    of_rules = {row["run_id"] for row in rows if _rule(row) in audits}
     if not of_rules:
         return list(rows)
     counts = {
@@ -94,33 +91,33 @@ def with_audits(catalog: duckdb.DuckDBPyConnection, rows: Sequence[ScoreRow], sc
         for found in fetch(catalog, "rule_verdicts", run_ids=sorted(of_rules))
     }
 
-    def audited(row: ScoreRow) -> ScoreRow:
-        n_graded = counts.get((row.run_id, row.judge, row.benchmark))
-        n_scored = row.n_scored if row.null_policy == "legacy" else row.n_planned
-        if not (n_graded and n_scored and _rule(row) in audits and row.benchmark in scales):
+    def audited(row: Row) -> Row:
+        n_graded = counts.get((row["run_id"], row["judge"], row["benchmark"]))
+        n_scored = row["n_scored"] if row["null_policy"] == "legacy" else row["n_planned"]
+        if not (n_graded and n_scored and _rule(row) in audits and row["benchmark"] in scales):
             return row
         found = audits[_rule(row)]
-        low, high = scales[row.benchmark]
+        low, high = scales[row["benchmark"]]
         share = min(n_graded / n_scored, 1.0) * (high - low)
         shift, ends = audit_sums(found).shift
-        reaches = share * (shift - ends.lower), share * (ends.upper - shift)
-        return row._replace(audit=RowAudit(share * shift, *reaches, audit_sentence(found)))
+        effect = share * shift, share * (shift - ends.lower), share * (ends.upper - shift)
+        return {**row, "audit": effect, "audit_sentence": audit_sentence(found)}
 
     return [audited(row) for row in rows]
 
 
-def _rule(row: ScoreRow) -> tuple[str, str]:
-    return row.judge.partition("+")[0], row.benchmark
+def _rule(row: Row) -> tuple[str, str]:
+    return row["judge"].partition("+")[0], row["benchmark"]
 
 
-def mean_audit(rows: Sequence[ScoreRow]) -> RowAudit | None:
+def mean_audit(rows: Rows) -> Effect | None:
     """Return the effect on the mean of several judges of a benchmark, whose errors may be the same."""
-    if not any(row.audit for row in rows):
+    if not any(row["audit"] for row in rows):
         return None
-    shifts, downs, ups = zip(*(row.audit[:3] if row.audit else (0.0, 0.0, 0.0) for row in rows), strict=True)
-    return RowAudit(fmean(shifts), fmean(downs), fmean(ups), "")
+    shifts, downs, ups = zip(*(row["audit"] or (0.0, 0.0, 0.0) for row in rows), strict=True)
+    return fmean(shifts), fmean(downs), fmean(ups)
 
 
-def corrected(estimate: Estimate | None, audit: RowAudit | None) -> Estimate | None:
+def corrected(estimate: Estimate | None, audit: Effect | None) -> Estimate | None:
     """Return an estimate without the errors that an audit expects of the rule, and with what is unsure of that."""
-    return moved(estimate, *audit[:3]) if estimate and audit else estimate
+    return estimate.moved(*audit) if estimate and audit else estimate

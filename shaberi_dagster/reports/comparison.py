@@ -1,27 +1,52 @@
-"""Two models or runs over the questions that both were asked, judge by judge."""
+"""Two models or runs over the questions that both were asked, judge by judge; and how their comparison is shown."""
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
 from statistics import fmean
 from typing import Any
 
-import duckdb
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS, RULE, parse_benchmarks
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.lake.queries import known_names
+from shaberi_dagster.lake.statements import Catalog, fetch
 from shaberi_dagster.reports.audited import rule_sentences
-from shaberi_dagster.reports.figures import counted, signed
-from shaberi_dagster.reports.linked import UsedLink, find_links
-from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.reading import Scales, benchmarks_in, check_passes, reported_scales, scale_rows
-from shaberi_dagster.reports.report import Row
+from shaberi_dagster.reports.blocks import (
+    Block,
+    Column,
+    Heading,
+    Result,
+    Row,
+    Rows,
+    Sentences,
+    Table,
+    counted,
+    decimals,
+    number,
+    p_value,
+    signed,
+    table_of,
+    text,
+    whole_percent,
+)
+from shaberi_dagster.reports.linked import apply_link, find_links, link_reasons, link_remark
+from shaberi_dagster.reports.reading import (
+    Scales,
+    Side,
+    benchmarks_in,
+    check_passes,
+    find_side,
+    reported_scales,
+    scale_rows,
+    scored_runs,
+)
 from shaberi_dagster.reports.requests import BASELINE, OVER, POLICIES, ComparisonRequest, check_choice
-from shaberi_dagster.reports.reuse import reuse_remarks
-from shaberi_dagster.reports.score_settings import (
+from shaberi_dagster.reports.rows import cannot_tell, categories_sentence, differs_after_rounding, shared_sentence
+from shaberi_dagster.reports.scores import reuse_remarks
+from shaberi_dagster.reports.settings import (
     QUESTIONS,
     changed_questions,
     differences,
@@ -32,60 +57,19 @@ from shaberi_dagster.reports.score_settings import (
     read_settings,
 )
 from shaberi_dagster.reports.single_scores import FEWEST_CATEGORIES
-from shaberi_dagster.reports.ties import still_shown, unequal_missing
-from shaberi_dagster.reports.undecided import cannot_tell
 from shaberi_dagster.statistics.comparison import OVERALL, Difference
 from shaberi_dagster.statistics.comparison import compare as compare_scores
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, within
-from shaberi_dagster.util.identity import FURTHER_ANSWERS, NUMBERED
-from shaberi_dagster.util.names import check_known, did_you_mean
+from shaberi_dagster.statistics.missing import still_shown, unequal_missing
+from shaberi_dagster.tasks.benchmarks.registry import BENCHMARKS, RULE, parse_benchmarks
+from shaberi_dagster.util.errors import ConfigurationError
+from shaberi_dagster.util.names import check_known
 
 _MOST_MISSING = 0.1
 _STATISTICS = tuple(field.name for field in fields(Difference) if field.name not in {"benchmark", "interval"})
 _COUNTS = {"out_of_scale": "out_of_scale", "n_undecided": "undecided", "n_samples": "samples"}
 _MARGIN = 0.02  # of the highest score: 0.2 of ten, 2 points of accuracy
-
-
-@dataclass(frozen=True)
-class Side:
-    """A side of a comparison.
-
-    Attributes:
-        name: A, B, …
-        model: Its model.
-        run_tags: Its runs, in order of their numbers; several are averaged per question.
-        run_ids: Their identities.
-    """
-
-    name: str
-    model: str
-    run_tags: tuple[str, ...]
-    run_ids: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Section:
-    """The comparison by one judge, or by the mean of several.
-
-    Attributes:
-        judges: One judge; several for their mean, which on each question is over those that scored both sides.
-        rows: The benchmarks, and overall at the end if they are several. Each has the fields of `Difference` (its
-            benchmark as question_set, its interval as lower and upper) and what counts: questions that only A or only
-            B was asked (only_a, only_b), common ones without_score of a side, scores out_of_scale on compared ones
-            (they count as they are), judge_questions (on how many of these each judge scored both), n_asked of both,
-            n_categories, over_categories (how many times as wide the interval is when categories are sampled, too;
-            None below ten), own_mean of each side over all that it has, as a leaderboard shows it, mean_upper of each
-            side over what rules decided on both (or None), n_undecided of its n_samples, and why_withheld: why missing
-            or undecided scores allow no verdict, or nothing.
-    """
-
-    judges: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-    @property
-    def is_of_one(self) -> bool:
-        """True if it is by one judge."""
-        return len(self.judges) == 1
+_TEN = 10.0  # where the highest score is not known
 
 
 @dataclass(frozen=True)
@@ -96,9 +80,17 @@ class ComparisonReport:
         request: What was asked.
         a: One side.
         b: The other.
-        sections: The mean of the judges first, if there are several.
-        shared_replies: By benchmark, how many replies (answers and judgements) the compared runs rest on, and how many
-            of them are the reply to another one's call; only benchmarks that have such.
+        sections: A mapping for each judge, and before them for the mean of several (on each question over those that
+            scored both sides): `judges`, and `rows`: the benchmarks, and overall at the end if they are several. Each
+            has the fields of `Difference` (its benchmark as question_set, its interval as lower and upper) and what
+            counts: questions that only A or only B was asked (only_a, only_b), common ones without_score of a side,
+            scores out_of_scale on compared ones (they count as they are), judge_questions (on how many of these each
+            judge scored both), n_asked of both, n_categories, over_categories (how many times as wide the interval is
+            when categories are sampled, too; None below ten), own_mean of each side over all that it has, as a
+            leaderboard shows it, mean_upper of each side over what rules decided on both (or None), n_undecided of its
+            n_samples, and why_withheld: why missing or undecided scores allow no verdict, or nothing.
+        shared_replies: Of benchmarks that have such: how many replies (answers and judgements) the compared runs rest
+            on (n_replies), and how many of them are the reply to another one's call (n_shared).
         warnings: What is not the same on both sides.
         reasons: Why A and B do not compare: their scores were made by other questions, judges or passes.
         audits: How often rules were wrong that graded both.
@@ -107,8 +99,8 @@ class ComparisonReport:
     request: ComparisonRequest
     a: Side
     b: Side
-    sections: tuple[Section, ...]
-    shared_replies: Mapping[str, tuple[int, int]]
+    sections: Rows
+    shared_replies: Rows
     warnings: tuple[str, ...]
     reasons: tuple[str, ...] = ()
     audits: tuple[str, ...] = ()
@@ -130,16 +122,16 @@ class ComparisonReport:
     def frame(self) -> pl.DataFrame:
         """A row per judge (null: their mean) and benchmark: judge, benchmark, the fields of `Difference`, caveats."""
         rows = [
-            {"judge": section.judges[0] if len(section.judges) == 1 else None, "benchmark": row["question_set"]}
+            {"judge": section["judges"][0] if len(section["judges"]) == 1 else None, "benchmark": row["question_set"]}
             | {name: row[name] for name in (*_STATISTICS, "lower", "upper", "why_withheld")}
             | {"caveat": self.caveat}
             for section in self.sections
-            for row in section.rows
+            for row in section["rows"]
         ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> ComparisonReport:
+def compare(catalog: Catalog, request: ComparisonRequest) -> ComparisonReport:
     """Compare two models or runs, question by question.
 
     Args:
@@ -157,44 +149,50 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
     benchmarks = None
     if request.benchmarks != "all":
         benchmarks = [benchmark.name for benchmark in parse_benchmarks(request.benchmarks, benchmarks_in(catalog))]
-    runs = read_runs(catalog)
+    runs = scored_runs(catalog)
     if request.sources:
         check_known("source", request.sources, known_names(catalog, "source"), where="--source")
         runs = [run for run in runs if run["source"] in request.sources]
     a, b = (find_side(runs, name, text, request.tag) for name, text in (("A", request.a), ("B", request.b)))
     if set(a.run_ids) & set(b.run_ids):
         raise ConfigurationError(f"A and B are the same: {a.run_ids[0]}")
-    _check_question_sets(catalog, request.question_sets)
+    sets = {row["question_set"]: row["benchmark"] for row in fetch(catalog, "question_sets")}
+    check_known("question set", request.question_sets, sets, where="--question-set")
+    if len({sets[name] for name in request.question_sets}) < len(request.question_sets):
+        raise ConfigurationError("--question-set: one set per benchmark")
     if request.judges:
         check_known("judge", request.judges, known_names(catalog, "judge"), where="--judge")
+    run_ids = [*a.run_ids, *b.run_ids]
+    cells = fetch(catalog, "scored_sets", first=list(a.run_ids), run_ids=run_ids, pipeline=request.pipeline)
     scales = reported_scales(benchmarks_in(catalog))
     scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks)
     sections = _sections(scores, request, scales)
-    links: list[UsedLink] = []
+    links: Rows = ()
     if not sections and (links := find_links(catalog, {"A": a.run_ids, "B": b.run_ids}, request.judges)):
         scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks, links=links)
-        sections = tuple(_across(links, section) for section in _sections(scores, request, scales) if section.is_of_one)
+        found = _sections(scores, request, scales)
+        sections = [_across(links, section) for section in found if len(section["judges"]) == 1]
     if not sections:
         check_passes(request.pipeline)
-        raise ConfigurationError(_nothing_in_common(catalog, (a, b), request))
+        raise ConfigurationError(_nothing_in_common((a, b), cells, request))
     names = set(scores["benchmark_name"].to_list())
-    judges = {judge for section in sections for judge in section.judges} - {link.judge for link in links}
+    judges = {judge for section in sections for judge in section["judges"]} - {link["judge"] for link in links}
     of_rules = pl.col("judge").str.starts_with(RULE)
     reasons, remarks = _unlike(catalog, a, b, benchmarks=names, judges=judges, pipeline=request.pipeline)
-    reasons += [*_other_questions(catalog, a, b, sections, request), *(why for link in links for why in link.reasons)]
+    reasons += [*_other_questions(catalog, cells, sections), *(why for link in links for why in link_reasons(link))]
     remarks = [
-        *(link.remark for link in links),
+        *map(link_remark, links),
         *remarks,
-        *(said.removesuffix(".") for said in reuse_remarks(catalog, [*a.run_ids, *b.run_ids])),
+        *(said.removesuffix(".") for said in reuse_remarks(catalog, run_ids)),
     ]
     if reasons and not request.anyway:
-        sections = tuple(map(_without_verdict, sections))
+        sections = [{**section, "rows": [*map(_withheld, section["rows"])]} for section in sections]
     return ComparisonReport(
         request,
         a,
         b,
         sections,
-        _shared_replies(catalog, a, b, names, judges),
+        _shared_replies(catalog, run_ids, names, judges),
         (*remarks, *_left_out(sections), *_missing(sections)),
         tuple(reasons),
         tuple(rule_sentences(catalog, scores.filter(of_rules)["benchmark_name"].unique().sort().to_list())),
@@ -204,65 +202,14 @@ def compare(catalog: duckdb.DuckDBPyConnection, request: ComparisonRequest) -> C
 # --- what is compared ------------------------------------------------------------------------------------------------
 
 
-def read_runs(catalog: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    """The runs that have scores: run_id, model, run_tag, base_tag, run_number, import_tag, source."""
-    return fetch(catalog, "compared_runs")
-
-
-def find_side(runs: Sequence[Mapping[str, Any]], name: str, text: str, tag: str | None) -> Side:
-    """The runs that a model, a run or a base tag stands for.
-
-    Args:
-        runs: From `read_runs`.
-        name: What to call the side.
-        text: A model, MODEL@@TAG or a run id.
-        tag: For a model by its name only; None where it has one run. The tag of an import stands for all its trees.
-
-    Raises:
-        ConfigurationError: There is no such run, or several could be meant.
-    """
-    model, _, own_tag = text.rpartition("@@")
-    if not any(run["model"] == text for run in runs) and model:
-        tag = own_tag
-        known = [run for run in runs if model in {run["model"], run["run_id"].rpartition("@@")[0]}]
-    else:
-        model = text
-        known = [run for run in runs if run["model"] == text]
-    if not known:
-        scored = {run["model"] for run in runs} | {run["run_id"] for run in runs}
-        raise ConfigurationError(f"no scores of model {model!r}; {did_you_mean(model, scored, 'there are those of')}")
-    tags = ", ".join(sorted({run["run_tag"] for run in known}))
-    if tag is None:
-        tag, *others = {run["base_tag"] for run in known}
-        if others:
-            raise ConfigurationError(f"{model} has several runs: name one as {model}@@TAG, or give --tag; tags: {tags}")
-    exact = [run for run in known if run["run_tag"] == tag]
-    # A run without a number is no part of the multi-run that was made under the same tag.
-    of_base = [run for run in known if run["base_tag"] == tag.removesuffix(NUMBERED)]
-    numbered = [run for run in of_base if run["run_number"] is not None]
-    imported = [run for run in known if run.get("import_tag") == tag]
-    # Further answers in the same tree are named by their own tags.
-    imported = [run for run in imported if not re.search(FURTHER_ANSWERS, run["run_tag"])] or imported
-    if len({run["run_id"] for run in imported}) > 1 and not (exact and tag is own_tag):
-        matching = ", ".join(f"{model}@@{run['run_tag']}" for run in imported)
-        raise ConfigurationError(
-            f"{model} was imported under the tag {tag!r} from several trees: name one of {matching}, or give --source"
-        )
-    found = exact or imported or numbered
-    if not found:
-        meant = did_you_mean(tag, tags.split(", "), "tags:")
-        raise ConfigurationError(f"{model} has no scored run with tag {tag!r}; {meant}")
-    return Side(name, found[0]["model"], tuple(run["run_tag"] for run in found), tuple(run["run_id"] for run in found))
-
-
 def _paired_scores(
-    catalog: duckdb.DuckDBPyConnection,
+    catalog: Catalog,
     a: Side,
     b: Side,
     request: ComparisonRequest,
     *,
     benchmarks: Sequence[str] | None,
-    links: Sequence[UsedLink] = (),
+    links: Rows = (),
 ) -> pl.DataFrame:
     """Read a row for each judge (null: the mean over judges), question set and question that one of them has."""
     rows = fetch(
@@ -272,9 +219,9 @@ def _paired_scores(
         run_ids=[*a.run_ids, *b.run_ids],
         order=[*BENCHMARKS],
         scales=scale_rows(catalog),
-        judges=[*request.judges, *(link.judge for link in links)] if request.judges else None,
-        linked_judges=[link.linked_judge for link in links] or [""],
-        judged_as=[link.judge for link in links] or [""],
+        judges=[*request.judges, *(link["judge"] for link in links)] if request.judges else None,
+        linked_judges=[link["linked_judge"] for link in links] or [""],
+        judged_as=[link["judge"] for link in links] or [""],
         benchmarks=benchmarks,
         pipeline=request.pipeline,
         null_policy=request.null_policy,
@@ -288,17 +235,17 @@ def _paired_scores(
     return pl.DataFrame(rows, schema=schema | {"judges": pl.List(pl.String())})
 
 
-def _sections(scores: pl.DataFrame, request: ComparisonRequest, scales: Scales) -> tuple[Section, ...]:
+def _sections(scores: pl.DataFrame, request: ComparisonRequest, scales: Scales) -> list[Row]:
     parts = {part["judge"][0]: part for part in scores.partition_by("judge", maintain_order=True)}
-    judges = tuple(judge for judge in parts if judge is not None)
+    judges = [judge for judge in parts if judge is not None]
     if len(judges) == 1:
         parts.pop(None)
-    sections = []
+    sections: list[Row] = []
     for judge, part in parts.items():
         of_judges = scores.filter(pl.col("judge").is_in(judges) if judge is None else pl.col("judge") == judge)
         rows = _rows(part, of_judges, request, scales)
-        sections += [Section((judge,) if judge is not None else judges, rows)] if rows else []
-    return tuple(sections)
+        sections += [{"judges": judges if judge is None else [judge], "rows": rows}] if rows else []
+    return sections
 
 
 def _rows(scores: pl.DataFrame, of_judges: pl.DataFrame, request: ComparisonRequest, scales: Scales) -> tuple[Row, ...]:
@@ -321,10 +268,9 @@ def _at_both_ends(lower: Row, upper: Row | None) -> Row:
     row = {**lower, **{f"mean_upper_{side}": upper[f"mean_{side}"] if upper else None for side in "ab"}}
     if upper and (upper["verdict"], upper["equal"]) == (lower["verdict"], lower["equal"]):
         return row
-    n_undecided, n_samples = (lower[f"{name}_a"] + lower[f"{name}_b"] for name in ("n_undecided", "n_samples"))
-    if lower["verdict"] == "withheld" or not n_undecided:
+    if lower["verdict"] == "withheld" or not _both(lower, "n_undecided"):
         return row
-    why = cannot_tell(n_undecided, n_samples)
+    why = cannot_tell(_both(lower, "n_undecided"), _both(lower, "n_samples"))
     if upper:
         why += f"; without them A - B is {signed(upper['difference'])} over {counted(upper['n'], 'question')}"
     return _withheld(row) | {"why_withheld": why}
@@ -345,9 +291,12 @@ def _rows_at_one_end(
     parts = {part["benchmark"][0]: part for part in scores.partition_by("benchmark", maintain_order=True)}
     if request.null_policy == "strict":
         for name, part in parts.items():
-            _refuse_missing(
-                name, [int(count) for count in part.filter(asked_both).select("missing_a", "missing_b").sum().row(0)]
-            )
+            missing_a, missing_b = part.filter(asked_both).select("missing_a", "missing_b").sum().row(0)
+            if missing_a or missing_b:
+                raise ConfigurationError(
+                    f"strict: on common questions of {name}, {missing_a} scores of A and {missing_b} of B are missing; "
+                    "choose --null-policy legacy or zero, or finish the runs"
+                )
     common = scores.drop_nulls(["score_a", "score_b"])
     if common.is_empty():
         return ()
@@ -355,18 +304,16 @@ def _rows_at_one_end(
         enough = pl.col("category").n_unique().over("benchmark") >= FEWEST_CATEGORIES
         cluster = pl.when(enough).then(pl.coalesce("category", pl.lit(""))).otherwise("question_id")
         scores, of_judges = (frame.with_columns(cluster=cluster) for frame in (scores, of_judges))
-    margins = {
-        name: request.margin or _MARGIN * scales.get(part["benchmark_name"][0], (0, 10))[1]
-        for name, part in parts.items()
-    }
+    ends = {name: scales.get(part["benchmark_name"][0], (-math.inf, _TEN)) for name, part in parts.items()}
+    margins = {name: request.margin or _MARGIN * highest for name, (_, highest) in ends.items()}
     comparison = compare_scores(scores, margins)
     facts = {
         name: _facts(part, asked_both) | _own_means(of_judges.filter(benchmark=name), request.null_policy)
         for name, part in parts.items()
-        if name in {row.benchmark for row in comparison.benchmarks}
+        if name in {found.benchmark for found in comparison.benchmarks}
     }
-    widths = {name: _width(scales.get(part["benchmark_name"][0])) for name, part in parts.items()}
-    rows = [_row(one, facts[one.benchmark], widths[one.benchmark]) for one in comparison.benchmarks]
+    widths = {name: highest - lowest for name, (lowest, highest) in ends.items()}
+    rows = [_row(found, facts[found.benchmark], widths[found.benchmark]) for found in comparison.benchmarks]
     if comparison.overall:
         rows.append(_row(comparison.overall, _summed(list(facts.values())), fmean(widths[name] for name in facts)))
     if request.null_policy == "legacy":
@@ -375,24 +322,18 @@ def _rows_at_one_end(
     return tuple(rows)
 
 
-def _across(links: Sequence[UsedLink], section: Section) -> Section:
+def _across(links: Rows, section: Row) -> Row:
     """Return the comparison by a judge of which one side has new scores."""
-    (judge,) = section.judges
-    link = next((link for link in links if link.judge == judge), None)
-    return replace(section, rows=link.applied(section.rows)) if link else section
-
-
-def _width(scale: tuple[float, float] | None) -> float:
-    return scale[1] - scale[0] if scale else math.inf
+    link = next((link for link in links if [link["judge"]] == section["judges"]), None)
+    return {**section, "rows": apply_link(link, section["rows"])} if link else section
 
 
 def _row(difference: Difference, facts: Row, width: float) -> Row:
-    statistics = {name: getattr(difference, name) for name in _STATISTICS}
-    least = statistics["minimum_detectable_effect"]
-    statistics["minimum_detectable_effect"] = least if least is None or least <= width else None
+    least = difference.minimum_detectable_effect
     ends = difference.interval and within(difference.interval, width)
-    interval = {"lower": ends and ends.lower, "upper": ends and ends.upper}
-    return {"question_set": difference.benchmark} | statistics | interval | dict(facts) | {"why_withheld": ""}
+    row = {"question_set": difference.benchmark} | {name: getattr(difference, name) for name in _STATISTICS}
+    row |= {"minimum_detectable_effect": least if least is None or least <= width else None}
+    return row | {"lower": ends and ends.lower, "upper": ends and ends.upper, **facts, "why_withheld": ""}
 
 
 def _own_means(of_judges: pl.DataFrame, null_policy: str) -> dict[str, float]:
@@ -415,10 +356,10 @@ def _with_missing(row: Row, both: pl.DataFrame) -> Row:
     """
     if row["question_set"] != OVERALL:
         both = both.filter(benchmark=row["question_set"])
-    both = both.with_columns(
-        (pl.col(f"missing_{side}") / pl.col(f"samples_{side}")).alias(f"share_{side}") for side in "ab"
-    )
+    shares = {f"share_{side}": pl.col(f"missing_{side}") / pl.col(f"samples_{side}") for side in "ab"}
+    both = both.with_columns(**shares)
     missing = both.group_by("benchmark", "question_id").agg(pl.sum("share_a", "share_b"))
+
     why = unequal_missing(
         missing["share_a"].to_list(),
         missing["share_b"].to_list(),
@@ -429,10 +370,6 @@ def _with_missing(row: Row, both: pl.DataFrame) -> Row:
         else None,
     )
     return _withheld(row) | {"why_withheld": why} if why else row
-
-
-def _without_verdict(section: Section) -> Section:
-    return replace(section, rows=tuple(map(_withheld, section.rows)))
 
 
 def _withheld(row: Row) -> dict[str, Any]:
@@ -466,48 +403,25 @@ def _facts(part: pl.DataFrame, asked_both: pl.Expr) -> dict[str, Any]:
 def _over_categories(common: pl.DataFrame) -> float | None:
     """Return how many times as wide the interval is when the questions' categories are a sample, too."""
     values = (common["score_a"] - common["score_b"]).to_list()
-    ends = [
-        estimate.interval.upper - estimate.interval.lower
-        for clusters in (common["question_id"], common["category"].fill_null(""))
-        if (estimate := clustered_mean_interval(values, clusters.to_list()))
-    ]
-    return ends[1] / ends[0] if ends[0] else None
+    clusters = (common["question_id"], common["category"].fill_null(""))
+    estimates = [clustered_mean_interval(values, cluster.to_list()) for cluster in clusters]
+    of_questions, of_categories = (found.interval.upper - found.interval.lower for found in estimates if found)
+    return of_categories / of_questions if of_questions else None
 
 
-def _summed(facts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _summed(facts: Rows) -> dict[str, Any]:
     """Add up the facts of all benchmarks."""
-    judges: dict[str, int] = {}
-    for benchmark in facts:
-        for judge, n in benchmark["judge_questions"].items():
-            judges[judge] = judges.get(judge, 0) + n
-    kept = {"judge_questions": judges, "n_categories": 0, "over_categories": None}
+    judges = sum((Counter(benchmark["judge_questions"]) for benchmark in facts), Counter[str]())
+    kept = {"judge_questions": dict(judges), "n_categories": 0, "over_categories": None}
     kept |= {name: fmean(benchmark[name] for benchmark in facts) for name in ("own_mean_a", "own_mean_b")}
     return {name: kept[name] if name in kept else sum(benchmark[name] for benchmark in facts) for name in facts[0]}
-
-
-def _refuse_missing(name: str, missing: Sequence[int]) -> None:
-    if any(missing):
-        raise ConfigurationError(
-            f"strict: on common questions of {name}, {missing[0]} scores of A and {missing[1]} of B are missing; "
-            "choose --null-policy legacy or zero, or finish the runs"
-        )
 
 
 # --- what is not the same --------------------------------------------------------------------------------------------
 
 
-def _check_question_sets(catalog: duckdb.DuckDBPyConnection, question_sets: Sequence[str]) -> None:
-    if not question_sets:
-        return
-    known = {row["question_set"]: row["benchmark"] for row in fetch(catalog, "question_sets")}
-    check_known("question set", question_sets, known, where="--question-set")
-    chosen = [known[name] for name in question_sets]
-    if len(set(chosen)) < len(chosen):
-        raise ConfigurationError("--question-set: one set per benchmark")
-
-
 def _unlike(
-    catalog: duckdb.DuckDBPyConnection,
+    catalog: Catalog,
     side_a: Side,
     side_b: Side,
     *,
@@ -533,46 +447,36 @@ def _unlike(
     # Only common questions count.
     found = find_differences(settings, {"A": side_a.run_ids, "B": side_b.run_ids}, ignored=QUESTIONS)
     reasons, remarks = (
-        folded(difference for difference in found if difference.setting.decides is decides) for decides in (True, False)
+        folded(difference for difference in found if difference[0].decides is decides) for decides in (True, False)
     )
-    sources = {row["source"] for row in fetch(catalog, "run_specs", run_ids=run_ids)}
+    sources = {row["source"] for row in fetch(catalog, "runs", run_ids=run_ids)}
     if sources != {None}:  # our own judges without a prompt are rules
         unknown = not_recorded(settings, run_ids)
         (reasons if len(sources) > 1 else remarks).extend(unknown)
     return reasons, remarks
 
 
-def _compared(sections: Sequence[Section]) -> dict[str, set[str]]:
-    """The compared question sets of each judge."""
-    return {
-        section.judges[0]: {row["question_set"] for row in section.rows if row["question_set"] != OVERALL}
-        for section in sections
-        if len(section.judges) == 1
-    }
+def _by_judge(sections: Rows) -> Iterator[tuple[str, list[Row]]]:
+    """Yield each judge with its rows of question sets."""
+    for section in sections:
+        if len(section["judges"]) == 1:
+            yield section["judges"][0], [row for row in section["rows"] if row["question_set"] != OVERALL]
 
 
-def _left_out(sections: Sequence[Section]) -> list[str]:
+def _compared(sections: Rows) -> set[str]:
+    return {row["question_set"] for _, rows in _by_judge(sections) for row in rows}
+
+
+def _left_out(sections: Rows) -> Iterator[str]:
     """Judges that have only a part of the compared question sets of both."""
-    compared = _compared(sections)
-    everything = set().union(*compared.values())
-    return [
-        f"judge {judge} has only {', '.join(sorted(sets))} of both"
-        for judge, sets in compared.items()
-        if sets < everything
-    ]
+    for judge, rows in _by_judge(sections):
+        if len(rows) < len(_compared(sections)):
+            yield f"judge {judge} has only {', '.join(sorted(row['question_set'] for row in rows))} of both"
 
 
-def _other_questions(
-    catalog: duckdb.DuckDBPyConnection,
-    side_a: Side,
-    side_b: Side,
-    sections: Sequence[Section],
-    request: ComparisonRequest,
-) -> list[str]:
+def _other_questions(catalog: Catalog, cells: Rows, sections: Rows) -> list[str]:
     """Benchmarks of which both sides were asked other versions of the questions, or with other reference answers."""
-    everything = set().union(*_compared(sections).values())
-    cells = _cells(catalog, side_a, side_b, request.pipeline)
-    found = []
+    everything, found = _compared(sections), []
     asked = {
         side: {(row["benchmark"], row["question_set"]) for row in cells if row["is_a"] is side}
         for side in (True, False)
@@ -588,46 +492,35 @@ def _other_questions(
     return found + changed_questions(catalog, sorted(versions))
 
 
-def _missing(sections: Sequence[Section]) -> Iterator[str]:
+def _missing(sections: Rows) -> Iterator[str]:
     """Judges that have no score of both on more than a tenth of the questions that both were asked."""
-    for section in sections:
-        for row in section.rows:
-            name = row["question_set"]
-            if len(section.judges) > 1 or name == OVERALL:
-                continue
-            n = row["n"]
-            if n < (1 - _MOST_MISSING) * row["n_asked"]:
-                yield f"judge {section.judges[0]} scored both on {n} of {row['n_asked']} questions of {name}"
+    for judge, rows in _by_judge(sections):
+        for row in rows:
+            n, n_asked = row["n"], row["n_asked"]
+            if n < (1 - _MOST_MISSING) * n_asked:
+                yield f"judge {judge} scored both on {n} of {n_asked} questions of {row['question_set']}"
 
 
-def _shared_replies(
-    catalog: duckdb.DuckDBPyConnection, a: Side, b: Side, benchmarks: Iterable[str], judges: Iterable[str]
-) -> dict[str, tuple[int, int]]:
-    found = fetch(catalog, "shared_replies", run_ids=[*a.run_ids, *b.run_ids], judges=list(judges))
-    return {
-        row["benchmark"]: (row["n_replies"], row["n_shared"])
-        for row in found
-        if row["n_shared"] and row["benchmark"] in benchmarks
-    }
+def _shared_replies(catalog: Catalog, run_ids: Sequence[str], benchmarks: Iterable[str], judges: Iterable[str]) -> Rows:
+    found = fetch(catalog, "shared_replies", run_ids=run_ids, judges=list(judges))
+    return [row for row in found if row["n_shared"] and row["benchmark"] in benchmarks]
 
 
-def _nothing_in_common(catalog: duckdb.DuckDBPyConnection, sides: Sequence[Side], request: ComparisonRequest) -> str:
-    first, second = sides
-    cells = _cells(catalog, first, second, request.pipeline)
+def _nothing_in_common(sides: Sequence[Side], cells: Rows, request: ComparisonRequest) -> str:
     said, judges = [], []
     for side in sides:
-        own = [row for row in cells if row["is_a"] is (side is first)]
+        own = [row for row in cells if row["is_a"] is (side is sides[0])]
         judges.append({row["judge"] for row in own})
         if not own:
             passes = request.pipeline
             makes = f": `shaberi reprocess --passes {passes}` makes them" if passes != BASELINE else ""
             return f"{side.name} ({side.model}) has no scores under the passes {passes}{makes}"
         asked = {row["question_set"] for row in own}
-        said.append(f"{side.name} has {listed(sorted(asked))} by {listed(sorted(judges[-1]))}")
+        said.append(f"{side.name} has {listed(asked)} by {listed(judges[-1])}")
     of_a, of_b = judges
     alike, other = ({judge.partition("+")[0] for judge in alone} for alone in (of_a - of_b, of_b - of_a))
     if both := alike & other:
-        hint = f"`shaberi link` measures whether scores of {listed(sorted(both))} with other prompts compare"
+        hint = f"`shaberi link` measures whether scores of {listed(both)} with other prompts compare"
     elif of_a & of_b:
         hint = "their questions differ" if request.benchmarks == "all" else f"not both have {request.benchmarks}"
     else:
@@ -635,6 +528,257 @@ def _nothing_in_common(catalog: duckdb.DuckDBPyConnection, sides: Sequence[Side]
     return f"no question has a score of both by the same judge: {'; '.join(said)}; {hint}"
 
 
-def _cells(catalog: duckdb.DuckDBPyConnection, side_a: Side, side_b: Side, pipeline: str) -> list[dict[str, Any]]:
-    run_ids = [*side_a.run_ids, *side_b.run_ids]
-    return fetch(catalog, "scored_sets", first=list(side_a.run_ids), run_ids=run_ids, pipeline=pipeline)
+_BAR_WIDTH = 25
+_REPLIES = ("n_replies", "n_shared")
+_MORE = "--notes: the benchmarks of each judge, which scores count, and how the numbers are made."
+
+
+def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Result:
+    """Show a comparison: its result in plain words, a table for each judge, and notes on the numbers.
+
+    Args:
+        report: The comparison.
+        brief: With a line for each judge and without notes, for a terminal.
+    """
+    notes, warnings = list(_notes(report)), [f"{warning}." for warning in report.warnings]
+    sides = (report.a, report.b)
+    models = " ".join(f"--model {shlex.quote(side.model)}" for side in sides)
+    where_a_loses = f"Where A loses: inspect-output {models}, or in a browser: shaberi view."
+    said: list[Block] = [
+        Sentences([report.caveat] if report.caveat else [], "warning"),
+        *(Heading(side_title(side)) for side in sides),
+        *(_briefly(report) if brief else (block for section in report.sections for block in _section(section))),
+        Sentences(list(_dashes(report)), "note"),
+        Sentences(warnings, "warning"),
+        Sentences([*_audits(report), _MORE, where_a_loses] if brief else notes, "note"),
+    ]
+    document = {
+        "a": _side_fields(report.a),
+        "b": _side_fields(report.b),
+        "comparable": report.comparable,
+        "reasons": report.reasons,
+        "caveat": report.caveat,
+        "null_policy": report.request.null_policy,
+        "pipeline": report.request.pipeline,
+        "over": report.request.over,
+        "comparisons": report.sections,
+        "shared_replies": {row["benchmark"]: {name: row[name] for name in _REPLIES} for row in report.shared_replies},
+        "warnings": [*report.reasons, *report.warnings],
+        "notes": notes,
+    }
+    return Result(said, list(_records(report)), document)
+
+
+def _records(report: ComparisonReport) -> Iterator[Row]:
+    """Make a line for each judge and benchmark; `judge` is empty for the mean over `n_judges` judges."""
+    named = {
+        "model_a": report.a.model,
+        "tags_a": " ".join(report.a.run_tags),
+        "model_b": report.b.model,
+        "tags_b": " ".join(report.b.run_tags),
+        "null_policy": report.request.null_policy,
+        "pipeline": report.request.pipeline,
+        "caveat": report.caveat,
+    }
+    for section in report.sections:
+        judge = section["judges"][0] if len(section["judges"]) == 1 else ""
+        for row in section["rows"]:
+            counts = {"judge_questions": ", ".join(f"{name} {n}" for name, n in row["judge_questions"].items())}
+            yield {"judge": judge, "n_judges": len(section["judges"]), **row, **counts, **named}
+
+
+def _side_fields(side: Side) -> Row:
+    return {"model": side.model, "run_tags": side.run_tags, "run_ids": side.run_ids}
+
+
+def _section(section: Row) -> Iterator[Block]:
+    yield Heading(section_title(section))
+    yield Sentences([verdict(section)], "verdict")
+    yield _table(section["rows"])
+    yield Sentences(list(_details(section)))
+
+
+def _table(rows: Rows, *first: Column) -> Table:
+    known = [row for row in rows if row["lower"] is not None]
+    reach = max((max(-row["lower"], row["upper"]) for row in known), default=0.0)
+    return table_of(rows, [*(first or _FIRST), *_COLUMNS, text("", partial(_bar, reach=reach), optional=True)])
+
+
+def _briefly(report: ComparisonReport) -> Iterator[Block]:
+    """Show the benchmarks of the first section, and of each judge the last line."""
+    first, *others = report.sections
+    passes = "" if report.request.pipeline == BASELINE else f"passes {report.request.pipeline} · "
+    yield Heading(section_title(first), f"{passes}{report.request.null_policy} nulls")
+    yield Sentences([verdict(first)], "verdict")
+    yield _table(first["rows"])
+    yield Sentences(list(_reasons_withheld(first)))
+    if others:
+        yield Heading("judge by judge", "over all benchmarks, each for itself")
+        yield _table([{**section["rows"][-1], "judge": section["judges"][0]} for section in others], text("judge"))
+
+
+def _notes(report: ComparisonReport) -> Iterator[str]:
+    """Explain the numbers, a sentence each."""
+    request, sections = report.request, report.sections
+    policy = f"Null policy {request.null_policy}: {POLICIES[request.null_policy]}."
+    yield f"A - B is on the reported scale, over common questions (n). {policy} Pass pipeline: {request.pipeline}."
+    levels = {row["confidence"] for section in sections for row in section["rows"]}
+    wider = f", {100 * max(levels):.4g} % where Holm's adjustment needs it," if len(levels) > 1 else ""
+    yield (
+        f"CI: 95 %{wider} over {request.over}, of the paired sign-flip test, two-sided, as p is: it leaves out 0 "
+        "where a difference is shown. Holm p: adjusted for all benchmarks."
+    )
+    yield "This tests the named pair alone; for the best of many the ranking counts, which adjusts for all pairs."
+    yield "MDE: the difference that would be seen with probability 0.8 at level 0.05."
+    yield (
+        "Equal within a margin: two one-sided tests show that the difference is no larger. "
+        "No difference shown says nothing of the kind."
+    )
+    yield "Overall is the unweighted mean of the benchmarks."
+    if any(len(section["judges"]) > 1 for section in sections):
+        yield (
+            "The mean of judges is, on each question, over those that scored both sides. The judges are fixed: "
+            "intervals say nothing about other judges."
+        )
+    for row in sections[0]["rows"]:
+        if row["over_categories"] and request.over == "questions":
+            yield categories_sentence(row["question_set"], row["n_categories"], row["over_categories"])
+    for row in report.shared_replies:
+        yield f"{shared_sentence(row)}: paid for once, they are no evidence of their own."
+    yield from _audits(report)
+
+
+def _audits(report: ComparisonReport) -> Iterator[str]:
+    for sentence in report.audits:
+        yield f"{sentence}; errors alike on both sides make a difference smaller, and intervals leave them out."
+
+
+def side_title(side: Side) -> str:
+    """Name a side with its runs."""
+    several = f"  (mean of {len(side.run_tags)} runs)" if len(side.run_tags) > 1 else ""
+    return f"{side.name} = {side.model}  {', '.join(side.run_tags)}{several}"
+
+
+def section_title(section: Row) -> str:
+    """Name the judges of a section."""
+    if len(section["judges"]) == 1:
+        return f"judge {section['judges'][0]}"
+    return f"mean of {len(section['judges'])} judges: {', '.join(section['judges'])}"
+
+
+def _both(row: Row, name: str) -> int:
+    return int(row[f"{name}_a"] + row[f"{name}_b"])
+
+
+def row_verdict(row: Row) -> str:
+    """Say in a few words what A is on one benchmark."""
+    within = f"within {row['margin']:g}" if row["equal"] else ""
+    if row["verdict"] in {"better", "worse"}:
+        return f"{row['verdict']}, {within}" if within else str(row["verdict"])
+    words = {"tied": "no difference shown", "too few": "too few questions", "withheld": "no verdict"}
+    return f"equal {within}" if within and row["verdict"] == "tied" else words[row["verdict"]]
+
+
+_FIRST = [text("question set")]
+_COLUMNS = [
+    number("n", form="{}"),
+    number("A", "mean_a", upper="mean_upper_a", form="score"),
+    number("B", "mean_b", upper="mean_upper_b", form="score"),
+    number("A - B", "difference", form="difference"),
+    number("CI", ends="", form="difference"),
+    number("p", "p_value", form="p"),
+    number(
+        "Holm p",
+        lambda row: p_value(row["adjusted_p_value"]) if row["question_set"] != OVERALL else "",
+        where=lambda rows: any(row["question_set"] != OVERALL for row in rows),
+    ),
+    number("MDE", "minimum_detectable_effect", form="score"),
+    number(
+        ("unde-", "cided"),
+        lambda row: whole_percent(_both(row, "n_undecided") / _both(row, "n_samples")),
+        where=lambda rows: any(_both(row, "n_undecided") for row in rows),
+    ),
+    text("A is", row_verdict, folds=True, narrowest=13),
+]
+
+
+def _dashes(report: ComparisonReport) -> Iterator[str]:
+    """Say why intervals and detectable differences are not known, where some are not."""
+    rows = [row for section in report.sections for row in section["rows"]]
+    if any(row["lower"] is None for row in rows):
+        yield "CI -: all scores are equal, or there are too few questions for the test."
+    if any(row["minimum_detectable_effect"] is None for row in rows):
+        yield "MDE -: all differences are equal, or only one that is larger than the scale would be seen."
+
+
+def verdict(section: Row) -> str:
+    """Say in plain words what the last row of a section shows."""
+    row = section["rows"][-1]
+    where, questions = _where(row), counted(row["n"], "question")
+    if row["verdict"] in {"better", "worse"}:
+        small = f": less than {row['margin']:g}" if row["equal"] else ""
+        return f"A is {row['verdict']} {where}, by {abs(row['difference']):.2f} over {questions}{small}."
+    if row["verdict"] == "withheld":
+        return f"No verdict {where}: A - B is {signed(row['difference'])} over {questions}."
+    if row["verdict"] == "too few":
+        return f"Too few {where}: {questions} cannot show a difference."
+    return _no_difference(row, where, questions)
+
+
+def _no_difference(row: Row, where: str, questions: str) -> str:
+    if row["equal"]:
+        return f"A and B are equal {where} within {row['margin']:g}, over {questions}."
+    if row["lower"] is None:
+        return f"No difference {where}: the scores of all {questions} are the same."
+    if (least := row["minimum_detectable_effect"]) is None:
+        return f"No difference shown {where}: {questions} cannot tell what was missed."
+    missed = f"a difference below {decimals(least)} could easily have been missed"
+    return f"No difference shown {where}: {missed} with {questions}."
+
+
+def _where(row: Row) -> str:
+    return "overall" if row["question_set"] == OVERALL else f"on {row['question_set']}"
+
+
+def _reasons_withheld(section: Row) -> Iterator[str]:
+    for row in section["rows"]:
+        if row["why_withheld"]:
+            yield f"No verdict {_where(row)}: {row['why_withheld']}."
+
+
+def _details(section: Row) -> Iterator[str]:
+    """Say for each benchmark why there is no verdict, which scores count and which do not."""
+    yield from _reasons_withheld(section)
+    for row in section["rows"]:
+        name, of_means = row["question_set"], row["own_mean_a"] - row["own_mean_b"]
+        if differs_after_rounding(row["difference"], of_means):
+            yield (
+                f"{'Overall' if name == OVERALL else name}: A - B is over what both have; the means of all that each "
+                f"has are {decimals(row['own_mean_a'])} and {decimals(row['own_mean_b'])} ({signed(of_means)})."
+            )
+        if name == OVERALL:
+            continue
+        if left_out := _counts(row, only_="only {} has", without_score_="without a score of {}"):
+            yield f"Left out of {name}: {left_out}."
+        if outside := _counts(row, out_of_scale_="of {}"):
+            yield f"Scores outside of the scale of {name}, which count as they are: {outside}."
+        if len(section["judges"]) > 1 and set(row["judge_questions"].values()) != {row["n"]}:
+            parts = ", ".join(f"{judge} {n}" for judge, n in row["judge_questions"].items())
+            yield f"Questions of {name} with both scores, of {row['n']}: {parts}."
+
+
+def _counts(row: Row, **labels: str) -> str:
+    """Say how many there are of each side by the beginning of a count's name."""
+    counts = [(row[f"{name}{side}"], label.format(side.upper())) for name, label in labels.items() for side in "ab"]
+    return ", ".join(f"{count} {label}" for count, label in counts if count)
+
+
+def _bar(row: Row, reach: float) -> str:
+    """Draw the interval around zero, in ASCII: box characters are two columns wide in Japanese terminals."""
+    if row["lower"] is None or not reach:
+        return ""
+    values = (row["lower"], row["difference"], row["upper"], 0)
+    lower, middle, upper, zero = (round((value / reach + 1) / 2 * (_BAR_WIDTH - 1)) for value in values)
+    bar = ["-" if lower <= place <= upper else " " for place in range(_BAR_WIDTH)]
+    bar[zero], bar[middle] = "|", "o"
+    return "".join(bar)

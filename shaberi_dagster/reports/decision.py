@@ -1,84 +1,164 @@
-"""A decision between models as it is stored: its outcome, its curve, and its cost."""
+"""A decision between models as it is stored and shown: its outcome, its curve, and its cost."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
-import duckdb
-
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.statements import fetch
-from shaberi_dagster.reports.report import Row
+from shaberi_dagster.lake.statements import Catalog, fetch
+from shaberi_dagster.reports.blocks import Block, Column, Heading, Result, Row, Sentences, Table, counted, number, text
 from shaberi_dagster.statistics.calibration import error_of_pair
+from shaberi_dagster.util.errors import ConfigurationError
 
 
-@dataclass(frozen=True)
-class DecisionReport:
-    """A decision.
+def outcome(own: Row) -> str:
+    """Say what came of a decision, a row of the table `decisions`."""
+    state, best = own["state"], own["best"]
+    if state != "decided":
+        return "not decidable with these questions" if state == "undecided" else "not decided yet"
+    if len(best) > 1:
+        return f"{' and '.join(best)} are equal within the margin"
+    return f"{best[0]} is {'better' if len(own['candidates']) == 2 else 'the best'}"  # noqa: PLR2004
 
-    Attributes:
-        decision: The columns of the table `decisions`.
-        curve: The looks in order: of the candidates `a` and `b` the questions asked (`n_asked`) and those with a score
-            of both (`n_scored`), the `estimate` of A - B over all questions with the ends of its interval, null without
-            a question, and the `verdict` A, B, equal or open.
-        calibration: One row per class of pairs, of the table `decision_calibrations`; none without enough history.
+
+def _saved(own: Row) -> Row:
+    """Count the questions that were not needed, and what they would have taken at the cost of those that were.
+
+    Returns:
+        questions_saved, calls_saved and cost_saved_usd; None is unknown.
     """
-
-    decision: Row
-    curve: Sequence[Row]
-    calibration: Sequence[Row]
-
-    @property
-    def last_looks(self) -> list[Row]:
-        """The last look at each pair."""
-        return list({(look["a"], look["b"]): look for look in self.curve}.values())
-
-    @property
-    def verdict(self) -> str:
-        """The outcome in words."""
-        state, best = self.decision["state"], self.decision["best"]
-        if state != "decided":
-            return "not decidable with these questions" if state == "undecided" else "not decided yet"
-        if len(best) > 1:
-            return f"{' and '.join(best)} are equal within the margin"
-        return f"{best[0]} is {'better' if len(self.decision['candidates']) == 2 else 'the best'}"  # noqa: PLR2004
-
-    @property
-    def n_saved(self) -> int:
-        """Questions that were not needed."""
-        return int(self.decision["n_questions"] - (self.decision["n_asked"] or 0))
-
-    @property
-    def calls_saved(self) -> int | None:
-        """Calls that the other questions would have taken, at the calls of those that were asked; None is unknown."""
-        return None if (share := self._rest) is None else round(self.decision["calls"] * share)
-
-    @property
-    def cost_saved_usd(self) -> float | None:
-        """The cost of these calls; None is unknown."""
-        cost = self.decision["cost_usd"]
-        return None if cost is None or (share := self._rest) is None else cost * share
-
-    @property
-    def _rest(self) -> float | None:
-        """Questions not asked for each that was."""
-        asked = self.decision["n_asked"]
-        return self.n_saved / asked if asked and self.decision["calls"] else None
+    n_saved = int(own["n_questions"] - (own["n_asked"] or 0))
+    share = n_saved / own["n_asked"] if own["n_asked"] and own["calls"] else None
+    return {
+        "questions_saved": n_saved,
+        "calls_saved": None if share is None else round(own["calls"] * share),
+        "cost_saved_usd": None if share is None or own["cost_usd"] is None else own["cost_usd"] * share,
+    }
 
 
-def read_decision(catalog: duckdb.DuckDBPyConnection, decision_id: str) -> DecisionReport:
+def read_decision(catalog: Catalog, decision_id: str) -> Row:
     """Read a stored decision.
 
+    Returns:
+        decision: its row of the table `decisions`; curve: the looks in order, of the candidates `a` and `b` the
+        questions asked (`n_asked`) and those with a score of both (`n_scored`), the `estimate` of A - B over all
+        questions with the ends of its interval, null without a question, and the `verdict` A, B, equal or open;
+        calibration: a row per class of pairs, of the table `decision_calibrations`, none without enough history.
+
     Raises:
-        ConfigurationError: There is none with this identity.
+        ConfigurationError: There is no decision with this identity.
     """
-    rows = fetch(catalog, "decision", decision_id=decision_id)
+    rows = fetch(catalog, "decisions", decision_id=decision_id)
     if not rows:
         raise ConfigurationError(f'no decision {decision_id}; `shaberi sql "from decisions"` lists what there is')
     (own,) = rows
     about = {name: own[name] for name in ("judges", "question_sets", "margin")}
     about["error"] = error_of_pair(own["error"], len(own["candidates"]))
-    return DecisionReport(
-        own,
-        fetch(catalog, "decision_looks", decision_id=decision_id),
-        fetch(catalog, "decision_calibration", **about),
+    return {
+        "decision": own,
+        "curve": fetch(catalog, "decision_looks", decision_id=decision_id),
+        "calibration": fetch(catalog, "decision_calibration", **about),
+    }
+
+
+_OPEN = "open"
+
+
+def decision_result(report: Row, full: Sequence[str] = ()) -> Result:
+    """Say what a decision came to: the result first; then each pair, what it took, and how sure it is.
+
+    Args:
+        report: From `read_decision`.
+        full: The commands that evaluate the candidates in full.
+    """
+    own, curve, saved = report["decision"], report["curve"], _saved(report["decision"])
+    last_looks = list({(look["a"], look["b"]): look for look in curve}.values())
+    outside, notes = list(_outside(own)), list(_notes(own))
+    said: list[Block] = [
+        Heading(outcome(own), f"decision {own['decision_id']}"),
+        Sentences([f"{own['reason']}."] if own["reason"] else [], "warning"),
+        _PAIRS.of([{**look, "n_questions": own["n_questions"]} for look in last_looks]),
+        Sentences(outside, "warning"),
+        Sentences(list(_sentences(own, saved, full))),
+        *([_REPLAYED.of(report["calibration"])] if report["calibration"] else []),
+        Sentences(notes, "note"),
+    ]
+    document = {
+        **own,
+        "verdict": outcome(own),
+        **saved,
+        "pairs": last_looks,
+        "curve": curve,
+        "calibration": report["calibration"],
+        "full_evaluation": list(full),
+        "notes": [*outside, *notes],
+    }
+    return Result(said, [{"decision_id": own["decision_id"], **look} for look in curve], document)
+
+
+def _in_words(look: Row) -> str:
+    if look["verdict"] in {"A", "B"}:
+        return f"{look['verdict']} is better"
+    return _OPEN if look["verdict"] == _OPEN else "equal within the margin"
+
+
+_PAIRS = Table(
+    [
+        text("A", "a"),
+        text("B", "b"),
+        number("asked", lambda look: f"{look['n_asked']} of {look['n_questions']}"),
+        number("A - B", "estimate", form="difference"),
+        number("interval", ends="", form="difference"),
+        text("decided", _in_words),
+    ]
+)
+_REPLAYED = Table(
+    [
+        Column("replayed pairs", "class"),
+        Column("n", "n_pairs"),
+        number("questions", "class_mean_questions", form="score"),
+        number("wrong", "share_wrong", form="{:.1%}"),
+        number("equal", "share_equal", form="{:.1%}"),
+    ]
+)
+
+
+def _outside(own: Row) -> Iterator[str]:
+    for beyond in own.get("outside") or ():
+        yield (
+            f"Outside of the history: {beyond} than all {own['n_history']} past models on the same questions. "
+            "What the replay promises does not hold for it, so that bets decide its pairs: they need no history."
+        )
+
+
+def _sentences(own: Row, saved: Row, full: Sequence[str]) -> Iterator[str]:
+    cost = "cost unknown" if own["cost_usd"] is None else f"${own['cost_usd']:.4f}"
+    yield (
+        f"{counted(own['n_asked'] or 0, 'question')} of {own['n_questions']:,} were needed, with "
+        f"{counted(own['calls'] or 0, 'call')} ({cost})."
     )
+    if n_saved := saved["questions_saved"]:
+        calls, usd = saved["calls_saved"], saved["cost_saved_usd"]
+        about = f"about {calls:,} calls" if calls is not None else "their calls"
+        dollars = f" (${usd:.4f})" if usd is not None else ""
+        yield f"Not asked: {counted(n_saved, 'question')}, which saved {about}{dollars}."
+    for command in full:
+        yield f"In full, paying only for the rest: {command}"
+
+
+def _notes(own: Row) -> Iterator[str]:
+    judges = " + ".join(own["judges"])
+    yield (
+        f"This is about these questions ({', '.join(own['question_sets'])}), judged by {judges}, every benchmark "
+        "with equal weight; `shaberi compare` is about questions of the kind."
+    )
+    yield f"Equal: the whole interval is within {own['margin']:g}."
+    yield f"Allowed error: {own['error']:g}, shared out over all pairs."
+    if own["boundary"] == "history":
+        yield (
+            f"Boundary: the history of {own['n_history']} models by {judges}, calibrated by replay with families "
+            f"held out: the truth may be {own['constant']:.2f} spreads away. The table is of that replay."
+        )
+    else:
+        yield (
+            f"Boundary: bets that are valid however often one looks, in a random order; the history of "
+            f"{own['n_history']} models by {judges} does not suffice to calibrate a bolder one."
+        )
+    yield "What was asked is a partial run: it is in no leaderboard, and a full evaluation pays only for the rest."

@@ -14,32 +14,26 @@ from operator import itemgetter
 from statistics import fmean, stdev
 from typing import Annotated, Any, Final, Literal
 
-import duckdb
 import numpy as np
 import polars as pl
 from pydantic import AfterValidator, BaseModel, Field
 
-from shaberi_dagster.benchmarks.questions import CACHES
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.connections import read_frame
-from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.lake.statements import Catalog, fetch
 from shaberi_dagster.reports.audited import rule_sentences
-from shaberi_dagster.reports.figures import are_apart
+from shaberi_dagster.reports.blocks import Row, Rows, are_apart, sum_of_known
 from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
-from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.scores import grouped, mean_of
-from shaberi_dagster.reports.ties import unequal_missing
-from shaberi_dagster.reports.undecided import cannot_tell
+from shaberi_dagster.reports.rows import cannot_tell, grouped, mean_estimate, mean_of
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.intervals import (
     Estimate,
     Interval,
     clustered_mean_interval,
     mean_interval,
-    mean_of_estimates,
     paired_proportions_interval,
     wilson_interval,
 )
+from shaberi_dagster.statistics.missing import unequal_missing
 from shaberi_dagster.statistics.power import ALPHA, questions_needed
 from shaberi_dagster.statistics.significance import (
     holm,
@@ -47,6 +41,8 @@ from shaberi_dagster.statistics.significance import (
     sign_flip_intervals,
     sign_flip_test,
 )
+from shaberi_dagster.tasks.benchmarks.questions import CACHES
+from shaberi_dagster.util.errors import ConfigurationError
 
 SAMPLES = "samples"
 """The name of the shared samples among strategies."""
@@ -149,7 +145,7 @@ class Against:
         p_value: Of the sign-flip test, two-sided; against `single` it is McNemar's exact one.
         adjusted_p_value: By Holm's method for all strategies that are compared with this reference.
         n_more: About how many more such questions show a difference of this size 8 times of 10, at the level that the
-            number of strategies leaves; 0 where it is shown, None where it is none, or takes more than a million.
+            number of strategies leaves; 0 where it is shown, None for others, or where it takes more than a million.
         why_withheld: Why there is no verdict: one side lacks more answers, or undecided ones would change it; empty
             where there is one.
         n_decided: Questions of which both have an answer that is decided.
@@ -250,22 +246,15 @@ class Findings:
 
         Returns:
             calls; tokens, sent and received, and the calls' seconds added up (None is unknown); cost_usd, as far as it
-            is known; partly: not all calls are in the cost.
+            is known; calls_without_cost, which are not in it.
         """
         parts = [result for result in self.results if result.strategy in strategies]
         n = self.oracle.n_questions if self.oracle else self.results[0].n_planned
-
-        def of_question(values: Iterable[float | None]) -> float | None:
-            known = [value for value in values if value is not None]
-            return sum(known) / n if known else None
-
-        return {
-            "calls": sum(part.calls for part in parts) / n,
-            "tokens": of_question(value for part in parts for value in (part.prompt_tokens, part.completion_tokens)),
-            "seconds": of_question(part.seconds for part in parts),
-            "cost_usd": of_question(part.cost_usd for part in parts),
-            "partly": any(part.calls_without_cost for part in parts),
-        }
+        amounts = {name: [getattr(part, name) for part in parts] for name in ("calls", *_USED)}
+        amounts["tokens"] = amounts.pop("prompt_tokens") + amounts.pop("completion_tokens")
+        sums = {name: sum_of_known(values) for name, values in amounts.items()}
+        per_question = {name: None if known is None else known / n for name, known in sums.items()}
+        return {**per_question, "calls_without_cost": sum(part.calls_without_cost for part in parts)}
 
 
 class QuestionSample(BaseModel):
@@ -274,7 +263,7 @@ class QuestionSample(BaseModel):
     of: str
     size: Count
     order: str
-    seed: Annotated[Count | None, Field(exclude_if=lambda seed: seed is None)] = None
+    seed: Count | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -381,7 +370,7 @@ class EnsembleSettings:
         members: The models that they come from, in turn.
         single: The single answer: a sample of its `own`, or the `first` of the shared ones.
         consensus_model: The model that strategies ask.
-        judge_model: The model that grades what rules cannot tell; None: nobody does.
+        judge_model: The model that grades what rules cannot tell; None: no one does.
         base_url: Endpoint of the model.
         imported: Whether the questions, and so the samples, came with an import.
     """
@@ -443,7 +432,6 @@ class QuickReport:
 # ------------------------------------------------------------------------------------------------ from the lake
 
 
-Rows = Sequence[Row]
 _BothEnds = tuple[Interval | None, Interval | None]
 
 _VIEWS = ("results", "questions", "oracle", "agreement", "complementarity")
@@ -459,7 +447,7 @@ _USED = ("prompt_tokens", "completion_tokens", "cost_usd", "seconds")
 
 
 def read_report(
-    catalog: duckdb.DuckDBPyConnection,
+    catalog: Catalog,
     spec: RunSpec,
     benchmarks: Sequence[str],
     strategies: Sequence[str],
@@ -479,13 +467,15 @@ def read_report(
     """
     graded = [name for name in benchmarks if spec.benchmark(name).has_rule]
     shown = [SINGLE, *strategies]
-    views = {view: _view(catalog, view, spec.run_id, graded) for view in _VIEWS}
+    of_run = "where run_id = $run_id and list_contains($benchmarks, benchmark) order by all"
+    chosen = {"run_id": spec.run_id, "benchmarks": graded}
+    views = {view: read_frame(catalog, f"from ensemble_{view} {of_run}", chosen).to_dicts() for view in _VIEWS}
     answers = _answers(catalog, run_ids=[spec.run_id], benchmarks=graded, strategies=shown)
-    (run,) = fetch(catalog, "run", run_id=spec.run_id)
+    (run,) = fetch(catalog, "runs", run_ids=[spec.run_id])
     not_sent = dict.fromkeys(run["not_sent"] or ())
     reports = []
     for name in graded:
-        settings = spec.benchmarks[name]
+        settings, sample = spec.benchmarks[name], spec.benchmarks[name].sample
         of_benchmark = {view: [row for row in rows if row["benchmark"] == name] for view, rows in views.items()}
         reports.append(
             BenchmarkReport(
@@ -493,7 +483,7 @@ def read_report(
                 question_set=settings.question_set,
                 question_set_sha256=settings.question_set_sha256,
                 n_questions=spec.n_questions(name),
-                sample=QuestionSample(**settings.sample.model_dump()) if settings.sample else None,
+                sample=QuestionSample(**sample.model_dump()) if sample else None,
                 temperature=None if "temperature" in not_sent else settings.temperature,
                 max_tokens=None if "max_tokens" in not_sent else settings.max_tokens,
                 prompt_hash=settings.prompt_hash,
@@ -503,40 +493,36 @@ def read_report(
         )
     pooled = Findings(**_findings(views, answers, shown))
     means = tuple(_mean(result.strategy, reports, answers) for result in pooled.results)
-    judged = tuple(
-        score
-        for score in read_strategy_scores(catalog, [spec.run_id])
-        if score.benchmark in benchmarks and score.benchmark not in graded and score.strategy in {*shown, SAMPLES}
-    )
+    judged = [name for name in benchmarks if name not in graded]
+    first = spec.benchmarks[benchmarks[0]]
+    judges = (spec.judge(name) for benchmark in graded for name in spec.benchmarks[benchmark].judges)
     return QuickReport(
         run_id=spec.run_id,
         model=spec.model,
         run_tag=spec.run_tag,
         status=status,
-        settings=_settings(spec, benchmarks, graded),
+        settings=EnsembleSettings(
+            ensemble=len(first.shared),
+            members=tuple(spec.sampled_models),
+            single=first.single,
+            consensus_model=spec.consensus_model,
+            judge_model=next((judge.name for judge in judges if judge), None),
+            base_url=spec.endpoint.base_url if spec.endpoint else spec.origin,
+            imported=first.source == CACHES,
+        ),
         calls_made=dict(calls_made),
         benchmarks=tuple(reports),
         overall=OverallFindings(tuple(graded), pooled, means),
-        judged=judged,
+        judged=tuple(
+            score
+            for score in read_strategy_scores(catalog, [spec.run_id])
+            if score.benchmark in judged and score.strategy in {*shown, SAMPLES}
+        ),
         audits=tuple(rule_sentences(catalog, graded)),
     )
 
 
-def _settings(spec: RunSpec, benchmarks: Sequence[str], graded: Sequence[str]) -> EnsembleSettings:
-    first = spec.benchmarks[benchmarks[0]]
-    judges = (spec.judge(name) for benchmark in graded for name in spec.benchmarks[benchmark].judges)
-    return EnsembleSettings(
-        ensemble=len(first.shared),
-        members=tuple(spec.sampled_models),
-        single=first.single,
-        consensus_model=spec.consensus_model,
-        judge_model=next((judge.name for judge in judges if judge), None),
-        base_url=spec.endpoint.base_url if spec.endpoint else spec.origin,
-        imported=first.source == CACHES,
-    )
-
-
-def read_stored_report(catalog: duckdb.DuckDBPyConnection, run_id: str) -> QuickReport:
+def read_stored_report(catalog: Catalog, run_id: str) -> QuickReport:
     """Read the report of a run with strategies as it stands in the lake.
 
     Args:
@@ -546,7 +532,7 @@ def read_stored_report(catalog: duckdb.DuckDBPyConnection, run_id: str) -> Quick
     Raises:
         ConfigurationError: There is no such run, or it has no strategies.
     """
-    found = fetch(catalog, "run", run_id=run_id)
+    found = fetch(catalog, "runs", run_ids=[run_id])
     spec = RunSpec.read(found[0]["spec"]) if found else None
     strategies = {row["strategy"] for row in fetch(catalog, "ensemble_strategies", run_ids=[run_id])}
     if spec is None or not strategies:
@@ -556,7 +542,7 @@ def read_stored_report(catalog: duckdb.DuckDBPyConnection, run_id: str) -> Quick
     return read_report(catalog, spec, benchmarks, wanted, status=found[0]["status"], calls_made={})
 
 
-def read_strategy_scores(catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> tuple[StrategyScore, ...]:
+def read_strategy_scores(catalog: Catalog, run_ids: Sequence[str]) -> tuple[StrategyScore, ...]:
     """Read the score of each strategy of some runs by each judge, without passes; none of runs without a strategy.
 
     Args:
@@ -589,12 +575,7 @@ def read_strategy_scores(catalog: duckdb.DuckDBPyConnection, run_ids: Sequence[s
     return tuple(found)
 
 
-def _view(catalog: duckdb.DuckDBPyConnection, view: str, run_id: str, benchmarks: Sequence[str]) -> Rows:
-    sql = f"from ensemble_{view} where run_id = $run_id and list_contains($benchmarks, benchmark) order by all"
-    return read_frame(catalog, sql, {"run_id": run_id, "benchmarks": list(benchmarks)}).to_dicts()
-
-
-def _answers(catalog: duckdb.DuckDBPyConnection, **chosen: Any) -> pl.DataFrame:
+def _answers(catalog: Catalog, **chosen: Any) -> pl.DataFrame:
     """Read the strategies' answers and the shared samples.
 
     Returns:
@@ -646,7 +627,10 @@ def _sums(rows: Rows, *names: str) -> dict[str, Any]:
 def _result(rows: Rows, answers: pl.DataFrame) -> StrategyResult:
     """Sum what a strategy got right, benchmark by benchmark."""
     strategy, sums = rows[0]["strategy"], _sums(rows, *_COUNTS, "n_gained", "n_lost", "calls", "calls_without_cost")
-    used = {name: None if all(row[name] is None for row in rows) else _sums(rows, name)[name] for name in _USED}
+    used = dict.fromkeys(_USED)
+    for name in _USED:
+        if any(row[name] is not None for row in rows):
+            used |= _sums(rows, name)
     accuracy, upper = (_share(sums["n_correct"], n) for n in (sums["n_scored"] + sums["n_undecided"], sums["n_scored"]))
     ends = _estimates(_of_strategy(answers, SAMPLES)) if strategy == SAMPLES else _wilson(sums)
     n_compared = sums["n_against_single"]
@@ -718,11 +702,10 @@ def _agreement(level: float, rows: Rows) -> Row:
 def _members(answers: pl.DataFrame) -> tuple[Row, ...]:
     """Make the members of an ensemble of several models, the best first; none of one model."""
     samples = answers.filter(pl.col("strategy").is_null() & pl.col("model").is_not_null())
-    if samples["model"].n_unique() < 2:  # noqa: PLR2004
-        return ()
-    parts = samples.partition_by("model", as_dict=True).items()
-    members = [_member(str(model), of_model) for (model,), of_model in parts]
-    return tuple(sorted(members, key=lambda member: (-(member["accuracy"] or 0), member["model"])))
+    parts = samples.partition_by("model", as_dict=True)
+    members = [_member(str(model), of_model) for (model,), of_model in parts.items()]
+    members.sort(key=lambda member: (-(member["accuracy"] or 0), member["model"]))
+    return tuple(members) if len(members) > 1 else ()
 
 
 def _member(model: str, samples: pl.DataFrame) -> Row:
@@ -783,10 +766,8 @@ def _against_reference(
     decided, _, adjusted_decided = _tests(both, "decided")
     for name, rows in both.items():
         values = differences[name]
-        lacks, only = (
-            rows["share"].is_null() & rows["share_reference"].is_not_null(),
-            rows["share"].is_not_null() & rows["share_reference"].is_null(),
-        )
+        has, reference_has = rows["share"].is_not_null(), rows["share_reference"].is_not_null()
+        lacks, only = ~has & reference_has, has & ~reference_has
         why = unequal_missing(
             lacks.cast(pl.Float64).to_list(),
             only.cast(pl.Float64).to_list(),
@@ -794,16 +775,9 @@ def _against_reference(
             sides=("its", "the other side's"),
             noun="answers",
         )
-        shown, shown_decided = (
-            _sign(values, tests.get(name)) for values, tests in ((values, adjusted), (decided[name], adjusted_decided))
-        )
-        if not why and shown != shown_decided:
-            why = cannot_tell(
-                *(
-                    rows.select(pl.sum(column, f"{column}_reference")).sum_horizontal()[0]
-                    for column in ("n_undecided", "n")
-                )
-            )
+        if not why and _sign(values, adjusted.get(name)) != _sign(decided[name], adjusted_decided.get(name)):
+            sums = rows.select(pl.sum("n_undecided", "n_undecided_reference", "n", "n_reference")).row(0)
+            why = cannot_tell(sum(sums[:2]), sum(sums[2:]))
         yield Against(
             strategy=name,
             reference=reference,
@@ -865,13 +839,9 @@ def _mean(strategy: str, reports: Sequence[BenchmarkReport], answers: pl.DataFra
         .group_by("benchmark", "question_id", maintain_order=True)
         .agg(share=pl.col("score").mean(), decided=pl.col("score").filter(~pl.col("undecided")).mean())
     )
+    parts = [given.filter(benchmark=report.benchmark) for report in reports]
     lower, upper = (
-        _mean_interval(
-            [
-                mean_interval(given.filter(benchmark=report.benchmark)[end].drop_nulls().to_list(), (0, 1))
-                for report in reports
-            ]
-        )
+        _mean_interval([mean_interval(part[end].drop_nulls().to_list(), (0, 1)) for part in parts])
         for end in ("share", "decided")
     )
     accuracy, accuracy_scored = (
@@ -888,17 +858,13 @@ def _mean(strategy: str, reports: Sequence[BenchmarkReport], answers: pl.DataFra
 
 
 def _mean_interval(estimates: Sequence[Estimate | None]) -> Interval | None:
-    known = [estimate for estimate in estimates if estimate is not None]
-    return mean_of_estimates(known).interval if known and len(known) == len(estimates) else None
+    estimate = mean_estimate(estimates)
+    return estimate.interval if estimate else None
 
 
 def _delta_estimate(result: StrategyResult) -> Estimate | None:
     """Estimate the delta from what is gained and lost: which questions they are makes no difference."""
     if result.n_gained is None or result.n_lost is None:
         return None
-    gained, lost = (_zeros_and_ones(n, result.n_against_single) for n in (result.n_gained, result.n_lost))
-    return mean_interval([won - gone for won, gone in zip(gained, reversed(lost), strict=True)], (-1, 1))
-
-
-def _zeros_and_ones(ones: int, n: int) -> list[float]:
-    return [1.0] * ones + [0.0] * (n - ones)
+    n_alike = result.n_against_single - result.n_gained - result.n_lost
+    return mean_interval([1.0] * result.n_gained + [0.0] * n_alike + [-1.0] * result.n_lost, (-1, 1))

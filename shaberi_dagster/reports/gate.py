@@ -8,17 +8,32 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import duckdb
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.registry import RULE
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.reports.figures import listed
-from shaberi_dagster.reports.score_settings import changed_questions
-from shaberi_dagster.reports.undecided import cannot_tell
-from shaberi_dagster.reports.verdicts import baseline_of, run_of, verdicts_of
+from shaberi_dagster.lake.queries import known_names
+from shaberi_dagster.lake.schemas import BASELINES
+from shaberi_dagster.lake.statements import Catalog, fetch
+from shaberi_dagster.reports.blocks import (
+    NOTHING,
+    Block,
+    Heading,
+    Result,
+    Row,
+    Rows,
+    Sentences,
+    Table,
+    counted,
+    listed,
+    number,
+    percent,
+    points,
+    text,
+)
+from shaberi_dagster.reports.rows import cannot_tell, subtract_or_none
+from shaberi_dagster.reports.settings import changed_questions
+from shaberi_dagster.reports.write import plain
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.gates import (
     SIGNIFICANCE,
@@ -31,9 +46,110 @@ from shaberi_dagster.statistics.gates import (
     paired_gate,
     pool,
 )
+from shaberi_dagster.tasks.benchmarks.registry import RULE
 from shaberi_dagster.util.checks import Check
+from shaberi_dagster.util.errors import ConfigurationError
+from shaberi_dagster.util.identity import sha256_json
+from shaberi_dagster.util.names import did_you_mean
 
-Result = Literal["passed", "failed", "inconclusive"]
+_OF_VERDICTS = [
+    *("benchmark", "question_set", "question_set_sha256", "question_id", "strategy", "judge", "judge_config_hash"),
+    *("correct", "status", "error_class", "answer_hash"),
+]
+_OF_STRATEGY = ["strategy_version", "strategy_prompt_hash"]
+
+
+def run_of(catalog: Catalog, run_id: str) -> tuple[dict[str, Any], RunSpec]:
+    """Read the row and the settings of a run.
+
+    Raises:
+        ConfigurationError: There is no such run, or it has no strategies.
+    """
+    found = fetch(catalog, "runs", run_ids=[run_id])
+    if not found:
+        known = known_names(catalog, "run")
+        raise ConfigurationError(f"no run {run_id!r}; {did_you_mean(run_id, known, 'the lake has')}")
+    (run,) = found
+    spec = RunSpec.read(run["spec"])
+    if not _graded(spec):
+        raise ConfigurationError(f"run {run_id} has no strategies whose answers a rule grades, so nothing to compare")
+    return run, spec
+
+
+def _graded(spec: RunSpec) -> list[str]:
+    """Find the benchmarks of a run with strategies whose answers a rule grades as right or wrong."""
+    return [
+        name for name, settings in spec.benchmarks.items() if settings.has_consensus and spec.benchmark(name).has_rule
+    ]
+
+
+def verdicts_of(catalog: Catalog, spec: RunSpec, judges: Mapping[str, str]) -> "pl.DataFrame":
+    """Read what a run got right: one row per planned question and strategy.
+
+    Args:
+        catalog: The public views.
+        spec: The run.
+        judges: For each dataset the judge whose verdicts are wanted; where the run has none of this judge, or no judge
+            is given, those of its grading model, else of its rule.
+
+    Returns:
+        Columns of `baselines` from benchmark to answer_hash; reused: whether other runs have paid for all replies
+        behind the answer, null where that is not known; settings and settings_hash.
+    """
+    names = _graded(spec)
+    planned = [
+        {"benchmark": name, "strategy": strategy} for name in names for strategy in spec.benchmarks[name].strategies
+    ]
+    own = {name: spec.benchmarks[name].judges for name in names}
+    frame = pl.DataFrame(
+        fetch(
+            catalog,
+            "verdicts",
+            run_id=spec.run_id,
+            benchmarks=names,
+            sha256s=[spec.benchmarks[name].question_set_sha256 for name in names],
+            n_questions=[spec.n_questions(name) for name in names],
+            judges=[judges[name] if judges.get(name) in own[name] else own[name][-1] for name in names],
+            planned=planned,
+            strategies=list(spec.strategies),
+        ),
+        schema={name: BASELINES.schema[name] for name in _OF_VERDICTS}
+        | {"reused": pl.Boolean(), "strategy_version": pl.Int64(), "strategy_prompt_hash": pl.String()},
+    )
+    made = frame.group_by("benchmark", "strategy").agg(pl.col(_OF_STRATEGY).drop_nulls().last())
+    settings = [_settings(spec, **row) for row in made.iter_rows(named=True)]
+    texts = [orjson.dumps(values, option=orjson.OPT_SORT_KEYS).decode() for values in settings]
+    hashes = [sha256_json(values) for values in settings]
+    made = made.select("benchmark", "strategy", settings=pl.Series(texts), settings_hash=pl.Series(hashes))
+    return frame.drop(_OF_STRATEGY).join(made, on=["benchmark", "strategy"], how="left", maintain_order="left")
+
+
+def _settings(spec: RunSpec, benchmark: str, strategy: str, **of_strategy: Any) -> Row:
+    """Return the settings of the answers of a strategy, as far as they can change what these say."""
+    one = spec.benchmarks[benchmark]
+    sampling = one.model_dump(include={"temperature", "max_tokens", "frequency_penalty", "parameters", "prompt_hash"})
+    if strategy == SINGLE:
+        return {"model": spec.model, **sampling}
+    consensus = {"samples": len(one.shared), "consensus_model": spec.consensus_model}
+    return {"model": spec.model, "models": spec.sampled_models, **sampling, **consensus, **of_strategy}
+
+
+def baseline_of(catalog: Catalog, name: str) -> "pl.DataFrame":
+    """Read the rows of a baseline.
+
+    Raises:
+        ConfigurationError: There is no such name.
+    """
+    found = fetch(catalog, "baseline", baseline=name)
+    if not found:
+        names = [row["name"] for row in fetch(catalog, "baselines")]
+        there = did_you_mean(name, names, "there is") if names else "`shaberi baseline promote` makes one"
+        raise ConfigurationError(f"no baseline {name!r}; {there}")
+    return pl.DataFrame(found, schema=BASELINES.schema)
+
+
+Outcome = Literal["passed", "failed", "inconclusive"]
+_PAID_FOR = "compared answers rest on replies that other runs have paid for, which are no new evidence"
 POOLED = "all datasets"
 LEAST_COMPARED = 0.9
 """Least share of the baseline's questions for a gate that passes."""
@@ -43,20 +159,10 @@ MOST_FAILED_OF_DATASET = 0.1
 """Share of a side's questions of one dataset: it has fewer questions, and one failed call is a larger share of them."""
 _CELL = ["benchmark", "strategy"]
 _KEY = [*_CELL, "question_id"]
+_VERSIONS = ["benchmark", "question_set", "question_set_now"]
 _UNDECIDED = (pl.col("status") == "excluded") & pl.col("correct").is_null()
 _FAILED = pl.col("status").is_in(["error", "skipped", "missing"]) & pl.col("error_class").ne_missing("no_score")
 """No reply came; one in which the grading model's verdict cannot be read is a reply."""
-
-
-@dataclass(frozen=True)
-class _Tested:
-    """What was compared of the baseline and of the run, with its tests."""
-
-    compared: pl.DataFrame
-    answers: pl.DataFrame
-    tallies: Sequence[Tally]
-    tests: Sequence[GateTest]
-    could_fail: bool
 
 
 @dataclass(frozen=True)
@@ -131,23 +237,15 @@ class GateReport:
         return [warning for warning in self.warnings if warning not in self.unlike]
 
     @property
-    def comparable(self) -> bool:
-        """Return whether run and baseline were asked and judged alike."""
-        return not self.reasons
-
-    @property
     def failures(self) -> str:
         """The failed questions of both sides, and what is left to compare; empty where none failed."""
         if not self.n_failed_baseline + self.n_failed_current:
             return ""
+        compared = f"compared are the {self.n_compared} that both answered"
         return (
             f"calls failed on {self.n_failed_baseline} of {self.n_questions} questions of the baseline and "
             f"{self.n_failed_current} of {self.n_questions_current} of this run: "
-            + (
-                "they count as wrong"
-                if self.failures_count
-                else f"compared are the {self.n_compared} that both answered"
-            )
+            f"{'they count as wrong' if self.failures_count else compared}"
         )
 
     @property
@@ -161,18 +259,13 @@ class GateReport:
         return (*([over_all] * (max(shares) > MOST_FAILED)), *([by_dataset] * bool(self.failed_datasets)))
 
     @property
-    def result(self) -> Result:
+    def result(self) -> Outcome:
         """`failed` where something is shown to be worse; a gate that could not have shown it is `inconclusive`."""
-        if not self.comparable or self.too_many_failed:
+        if self.reasons or self.too_many_failed:
             return "inconclusive"
         if any(test.regressed for test in self.tests):
             return "failed"
         return "inconclusive" if self.doubts else "passed"
-
-    @property
-    def passed(self) -> bool:
-        """Return whether nothing is shown to be worse, and it would have been."""
-        return self.result == "passed"
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -195,43 +288,35 @@ class GateReport:
         return tuple(doubts)
 
     @property
-    def lifts(self) -> list[dict[str, Any]]:
+    def lifts(self) -> Rows:
         """The lift of each strategy but `single`; none without it.
 
         A row has the strategy, the accuracy that it adds to that of the single answer in the `baseline` and in the run
         (`current`), and the `change`: how much more that is in the run.
         """
-        single = next((tally for tally in self.totals if tally.strategy == SINGLE), None)
         rows = []
-        for tally in self.totals:
-            if single and tally is not single:
-                lifts = {
-                    "baseline": difference(tally.baseline_accuracy, single.baseline_accuracy),
-                    "current": difference(tally.current_accuracy, single.current_accuracy),
-                }
-                change = difference(lifts["current"], lifts["baseline"])
-                rows.append({"strategy": tally.strategy, **lifts, "change": change})
+        for single in [tally for tally in self.totals if tally.strategy == SINGLE]:
+            for tally in [tally for tally in self.totals if tally is not single]:
+                before = difference(tally.baseline_accuracy, single.baseline_accuracy)
+                now = difference(tally.current_accuracy, single.current_accuracy)
+                change = difference(now, before)
+                rows.append({"strategy": tally.strategy, "baseline": before, "current": now, "change": change})
         return rows
 
     @property
     def verdict(self) -> str:
         """The result in one sentence."""
-        if not self.comparable or self.too_many_failed:
+        if self.reasons or self.too_many_failed:
             return f"INCONCLUSIVE: no verdict against baseline {self.baseline}: {'; '.join(self.doubts)}"
-        worse = [_place(*_cell(test)) for test in self.tests if test.regressed]
-        if worse:
+        if worse := [_place(*_cell(test)) for test in self.tests if test.regressed]:
             return f"FAILED: worse than baseline {self.baseline}: {listed(worse)}"
         if self.doubts:
             return f"INCONCLUSIVE: not shown to be worse than baseline {self.baseline}, but {'; '.join(self.doubts)}"
         return f"PASSED: nothing is shown to be worse than baseline {self.baseline}"
 
-    def of_benchmark(self, benchmark: str) -> list[GateTest]:
-        """Return the tests that a dataset is part of."""
-        return [test for test in self.tests if test.tally.benchmark in {benchmark, None}]
-
 
 def check_regression(
-    catalog: duckdb.DuckDBPyConnection,
+    catalog: Catalog,
     run_id: str,
     baseline: str,
     *,
@@ -284,20 +369,21 @@ def check_regression(
     left_out = left_out.clear() if failures_count else left_out
     test_all = paired_gate if gate == "paired" else fisher_gate
 
-    def tested(left_out: pl.DataFrame) -> _Tested:
+    def tested(left_out: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, Sequence[Tally], Sequence[GateTest], bool]:
         sides = (pairs, pairs) if gate == "paired" else (asked_before, asked_now)
         compared, answers = (frame.join(left_out, on=_KEY, how="anti") for frame in sides)
         tallies = _tallies(common, compared, answers, is_paired=gate == "paired")
         units = tallies if gate == "paired" or per_dataset else pool(tallies)
         tests, can_fail = test_all(units, significance), could_fail(test_all, units, significance)
-        return _Tested(compared, answers, tallies, tests, can_fail)
+        return compared, answers, tallies, tests, can_fail
 
-    lower = tested(left_out)
+    compared, answers, tallies, tests, can_fail = tested(left_out)
     undecided = pl.concat([frame.filter(_UNDECIDED).select(_KEY) for frame in (asked_before, asked_now)])
-    decided = tested(pl.concat([left_out, undecided])) if undecided.height else lower
-    compared, answers = lower.compared, lower.answers
-    worse, worse_if_decided = ({_cell(test) for test in end.tests if test.regressed} for end in (lower, decided))
+    *_, decided, _ = tested(pl.concat([left_out, undecided])) if undecided.height else (tests, can_fail)
+    worse, worse_if_decided = ({_cell(test) for test in end if test.regressed} for end in (tests, decided))
     n_reused = answers.filter(pl.col("reused")).height
+    should_be = before.join(now, on="strategy", how="semi")
+    n_questions = _n_questions(should_be)
     first = before.row(0, named=True)
     return GateReport(
         gate=gate,
@@ -307,18 +393,17 @@ def check_regression(
         baseline=baseline,
         baseline_run_id=first["run_id"],
         baseline_model=first["model"],
-        tests=tuple(
-            replace(test, regressed=test.regressed and _cell(test) in worse_if_decided) for test in lower.tests
-        ),
-        totals=tuple(pool(lower.tallies)),
+        tests=tuple(replace(test, regressed=test.regressed and _cell(test) in worse_if_decided) for test in tests),
+        totals=tuple(pool(tallies)),
         warnings=(
             *_warnings(before, now, pairs, spec, failures_count=failures_count),
-            *_reused(n_reused, answers.height),
+            *([f"{n_reused} of {answers.height} {_PAID_FOR}"] if n_reused else []),
         ),
-        could_fail=lower.could_fail,
+        could_fail=can_fail,
         n_undecided=_n_questions(compared.join(undecided, on=_KEY, how="semi")),
         unsure=tuple(_place(*cell) for cell in sorted(worse ^ worse_if_decided, key=str)),
-        **_coverage(before.join(now, on="strategy", how="semi"), compared),
+        n_questions=n_questions,
+        n_compared=n_questions - _n_questions(should_be.join(compared, on=_KEY, how="anti")),
         n_answers=answers.height,
         n_reused=n_reused,
         n_questions_current=_n_questions(asked_now),
@@ -329,7 +414,7 @@ def check_regression(
         unlike_rules=_unlike_rules(pairs),
         unlike=(
             *_unlike_datasets(sums_of, now),
-            *_unlike_versions(catalog, pairs),
+            *changed_questions(catalog, pairs.select(_VERSIONS).unique(maintain_order=True).iter_rows()),
             *_unlike_judges(pairs, rules=False),
         ),
     )
@@ -355,13 +440,12 @@ def regression_checks(warehouse: Path, run_id: str, baseline: str, benchmarks: S
         said = f"not compared: {error}"
         return dict.fromkeys(benchmarks, Check("no_regression", passed=False, description=said, severe=False))
     said = " ".join(f"{part}." for part in (report.verdict, *report.further_warnings))
-    inconclusive = report.result == "inconclusive"
-    worse = {
-        name: not inconclusive and any(test.regressed for test in report.of_benchmark(name)) for name in benchmarks
-    }
+    worse = {test.tally.benchmark for test in report.tests if test.regressed and report.result == "failed"}
+    failed = [name for name in benchmarks if {name, None} & worse]
+    passed = {*benchmarks} - {*failed} if report.result != "inconclusive" else set()
     return {
-        name: Check("no_regression", passed=not (failed or inconclusive), description=said, severe=failed)
-        for name, failed in worse.items()
+        name: Check("no_regression", passed=name in passed, description=said, severe=name in failed)
+        for name in benchmarks
     }
 
 
@@ -411,15 +495,6 @@ def _tallies(common: pl.DataFrame, compared: pl.DataFrame, answers: pl.DataFrame
     return [Tally(**row) for row in rows.iter_rows(named=True)]
 
 
-def _coverage(asked: pl.DataFrame, compared: pl.DataFrame) -> dict[str, int]:
-    """Count the questions of the baseline, and those that were compared by each strategy that should be."""
-    n_questions = _n_questions(asked)
-    return {
-        "n_questions": n_questions,
-        "n_compared": n_questions - _n_questions(asked.join(compared, on=_KEY, how="anti")),
-    }
-
-
 def _n_questions(rows: pl.DataFrame) -> int:
     return rows.select("benchmark", "question_id").n_unique()
 
@@ -432,14 +507,6 @@ def _failed_datasets(sides: Mapping[str, pl.DataFrame]) -> Iterator[str]:
             n_failed, n_asked = _n_questions(asked.filter(_FAILED)), _n_questions(asked)
             if n_failed > MOST_FAILED_OF_DATASET * n_asked and len(by_dataset) > 1:
                 yield f"{benchmark}: calls failed on {n_failed} of {n_asked} questions of {name}"
-
-
-def _reused(n_reused: int, n_answers: int) -> Iterator[str]:
-    if n_reused:
-        yield (
-            f"{n_reused} of {n_answers} compared answers rest on replies that other runs have paid for, which are no "
-            "new evidence"
-        )
 
 
 def _warnings(
@@ -482,11 +549,6 @@ def _unlike_rules(pairs: pl.DataFrame) -> tuple[str, ...]:
     return tuple(unlike["benchmark"].unique(maintain_order=True))
 
 
-def _unlike_versions(catalog: duckdb.DuckDBPyConnection, pairs: pl.DataFrame) -> list[str]:
-    sets = pairs.select("benchmark", "question_set", "question_set_now").unique(maintain_order=True)
-    return changed_questions(catalog, list(sets.iter_rows()))
-
-
 def _unlike_judges(pairs: pl.DataFrame, *, rules: bool = True) -> Iterator[str]:
     columns = ["benchmark", "judge", "judge_now", "judge_config_hash", "judge_config_hash_now"]
     for benchmark, first, second, *hashes in pairs.select(columns).drop_nulls().unique(maintain_order=True).iter_rows():
@@ -525,3 +587,109 @@ def _unlike_settings(pairs: pl.DataFrame) -> Iterator[str]:
                 found.setdefault(f"{name.removesuffix('_hash')} changed{said}", []).append(f"{benchmark}/{strategy}")
     for change, places in found.items():
         yield f"{change} in {listed(places)}"
+
+
+_OF_TALLY = (
+    *("baseline_accuracy", "current_accuracy", "delta"),
+    *("baseline_scored_accuracy", "current_scored_accuracy"),
+)
+_OF_TEST = ("p_value", "adjusted_p_value", "level", "minimum_detectable_effect", "regressed")
+
+
+def gate_result(report: GateReport) -> Result:
+    """Say what a gate found: tests, lifts, warnings, how the tests are made, and at the end the result.
+
+    Its document is `gate` in the one of `quick-eval`.
+    """
+    tests = [
+        {**vars(test.tally)}
+        | {name: getattr(test.tally, name) for name in _OF_TALLY}
+        | {name: getattr(test, name) for name in _OF_TEST}
+        for test in report.tests
+    ]
+    said: list[Block] = [
+        Heading(
+            f"Regression gate {report.gate}",
+            f"{report.run_id} against baseline {report.baseline} ({report.baseline_run_id})",
+        ),
+        replace(TESTS, bold=[place for place, test in enumerate(tests) if test["regressed"]]).of(tests),
+        *([_LIFTS.of(report.lifts)] if report.lifts else []),
+        Sentences([f"{warning}." for warning in report.further_warnings], "warning"),
+        Sentences([*_notes(report)], "note"),
+        Sentences([f"Result: {report.verdict}."]),
+    ]
+    document = {
+        "result": report.result,
+        "passed": report.result == "passed",
+        "verdict": report.verdict,
+        "comparable": not report.reasons,
+        **{name: getattr(report, name) for name in ("reasons", "doubts", "lifts")},
+        **{name: value for name, value in vars(report).items() if name not in {"totals", "unlike"}},
+        "most_failed": MOST_FAILED,
+        "tests": tests,
+    }
+    return Result(said, tests, plain(document))
+
+
+def _n(row: Row) -> str:
+    return str(row["n_current"]) if row["n_current"] == row["n_baseline"] else f"{row['n_baseline']}/{row['n_current']}"
+
+
+def _adjusted(row: Row) -> str:
+    return "too few" if row["adjusted_p_value"] is None else f"{row['adjusted_p_value']:.4f}{'*' * row['regressed']}"
+
+
+def _scored_only(row: Row) -> str:
+    return f"{percent(row['baseline_scored_accuracy'])} {percent(row['current_scored_accuracy'])}"
+
+
+TESTS = Table(
+    [
+        text("strategy"),
+        text("dataset", "benchmark", null="all"),
+        number("n", _n),
+        number("before", "baseline_accuracy", upper="baseline_scored_accuracy", form="share"),
+        number("now", "current_accuracy", upper="current_scored_accuracy", form="share"),
+        number("change", "delta", form="points"),
+        number("scored only", _scored_only, optional=True),
+        number(
+            "lost/won",
+            lambda row: NOTHING if row["losses"] is None else f"{row['losses']}/{row['gains']}",
+            where=lambda rows: any(row["losses"] is not None for row in rows),
+        ),
+        number("p", "p_value", form="{:.4f}", optional=True),
+        number("Holm p", _adjusted),
+        number(("detect-", "able"), lambda row: points(subtract_or_none(0, row["minimum_detectable_effect"]))),
+    ]
+)
+"""The tests of gates, of the rows of their documents."""
+
+
+_LIFTS = Table(
+    [
+        text("lift over single", "strategy"),
+        number("before", "baseline", form="points"),
+        number("now", "current", form="points"),
+        number("change", "change", form="points"),
+    ]
+)
+
+
+def _notes(report: GateReport) -> Iterator[str]:
+    family = sum(test.adjusted_p_value is not None for test in report.tests)
+    tests = (
+        "McNemar's exact test over the same questions, pooled over datasets and on each"
+        if report.gate == "paired"
+        else "Fisher's exact test, as if all questions were different"
+    )
+    yield f"{tests}; one-sided: worse. {family} tests together at level {report.significance:g} (Holm); * regressed."
+    yield f"Compared: {report.n_compared} of {report.n_questions} questions of the baseline."
+    if report.failures and not report.too_many_failed:
+        yield f"{report.failures.capitalize()}."
+    yield "An undecided answer is wrong at the lower end, and left out at the upper one."
+    yield "detectable: the drop that this test would see 8 times of 10, if as many questions change by chance."
+    if report.n_undecided:
+        undecided = counted(report.n_undecided, "question")
+        yield f"{undecided} undecided on a side: a result has to be the same without them."
+    if family < len(report.tests):
+        yield "too few: so few questions differ that the test could not fail, even if all of them were lost."

@@ -4,14 +4,14 @@ What several of them can be told is declared once, with its option.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import Field
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.option import FLAT, NO_OPTION, option
+from shaberi_dagster.util.errors import ConfigurationError
 
 BASELINE = "baseline"
 """The pipeline without passes."""
@@ -26,47 +26,37 @@ OVER = ("questions", "categories")
 BY = ("model", "judge", "run")
 """Kinds of lines in tables of scores."""
 
-Models = Annotated[
-    Sequence[str],
-    Field(description="Only this model"),
-    Option("what", ("--model",), metavar="MODEL", repeated=True, known="models"),
-]
+Models = Annotated[Sequence[str], option("what", "Only this model", name="--model", metavar="MODEL", known="models")]
 Tags = Annotated[
     Sequence[str],
-    Field(description="Only runs with this tag, base tag, or tag of their import"),
-    Option("what", ("--tag",), metavar="TAG", repeated=True, known="runs"),
+    option(
+        "what", "Only runs with this tag, base tag, or tag of their import", name="--tag", metavar="TAG", known="runs"
+    ),
 ]
 Sources = Annotated[
-    Sequence[str],
-    Field(description="Only runs that were imported from this tree"),
-    Option("what", ("--source",), metavar="TREE", repeated=True),
+    Sequence[str], option("what", "Only runs that were imported from this tree", name="--source", metavar="TREE")
 ]
-Judges = Annotated[
-    Sequence[str],
-    Field(description="Only this judge"),
-    Option("what", ("--judge",), metavar="MODEL", repeated=True, known="judges"),
-]
+Judges = Annotated[Sequence[str], option("what", "Only this judge", name="--judge", metavar="MODEL", known="judges")]
 QuestionSets = Annotated[
     Sequence[str],
-    Field(description="Of its benchmark only the questions of this set, e.g. tengu@115"),
-    Option("what", ("--question-set",), metavar="SET", repeated=True),
+    option(
+        "what", "Of its benchmark only the questions of this set, e.g. tengu@115", name="--question-set", metavar="SET"
+    ),
 ]
 Pipeline = Annotated[
-    str,
-    Field(description="Pass pipeline, e.g. lang_mixing,repetition"),
-    Option("how", ("--passes",), metavar="NAMES", known="passes"),
+    str, option("how", "Pass pipeline, e.g. lang_mixing,repetition", name="--passes", metavar="NAMES", known="passes")
 ]
-NullPolicy = Annotated[
-    str, Field(description="What a missing score counts as"), Option("how", metavar="|".join(POLICIES))
-]
+NullPolicy = Annotated[str, option("how", "What a missing score counts as", metavar="|".join(POLICIES))]
 Over = Annotated[
     str,
-    Field(description="What else could have been asked: other questions, or other categories of them"),
-    Option("how", metavar="|".join(OVER)),
+    option(
+        "how", "What else could have been asked: other questions, or other categories of them", metavar="|".join(OVER)
+    ),
 ]
 
 
-@dataclass(frozen=True)
+@FLAT
+@dataclass(frozen=True, kw_only=True)
 class RunSelection:
     """A choice of runs.
 
@@ -88,7 +78,7 @@ class RunSelection:
                 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ScoreSelection(RunSelection):
     """A choice of runs and of their scores, and what missing ones count as.
 
@@ -106,7 +96,7 @@ class ScoreSelection(RunSelection):
     """
 
     runs: Annotated[
-        int | None, Field(ge=1, description="Statistics over runs 1 to N of multi-runs"), Option("what", metavar="N")
+        int | None, Field(ge=1), option("what", "Statistics over runs 1 to N of multi-runs", metavar="N")
     ] = None
     judges: Judges = ()
     pipeline: Pipeline = BASELINE
@@ -114,13 +104,14 @@ class ScoreSelection(RunSelection):
     question_sets: QuestionSets = ()
     object_scores: Annotated[
         str,
-        Field(description="Imported objects in place of scores; recovered: the number inside"),
-        Option("how", metavar="|".join(OBJECT_SCORES)),
+        option(
+            "how", "Imported objects in place of scores; recovered: the number inside", metavar="|".join(OBJECT_SCORES)
+        ),
     ] = "none"
     over: Over = "questions"
-    as_of: datetime | None = None
-    aggregate: bool = False
-    without: frozenset[str] = frozenset()
+    as_of: Annotated[datetime | None, NO_OPTION] = None
+    aggregate: Annotated[bool, NO_OPTION] = False
+    without: Annotated[frozenset[str], NO_OPTION] = frozenset()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -152,7 +143,8 @@ class ScoreSelection(RunSelection):
         return self.object_scores == "none"
 
 
-@dataclass(frozen=True)
+@FLAT
+@dataclass(frozen=True, kw_only=True)
 class ScoreView:
     """The part of the scores that a terminal shows.
 
@@ -167,22 +159,21 @@ class ScoreView:
 
     by: Annotated[
         str,
-        Field(description="One line a model with its benchmarks (model) or judges (judge); or all of each run (run)"),
-        Option("how", metavar="|".join(BY)),
+        option(
+            "how",
+            "One line a model with its benchmarks (model) or judges (judge); or all of each run (run)",
+            metavar="|".join(BY),
+        ),
     ] = "model"
-    notes: Annotated[bool, Field(description="What the numbers are and what does not compare"), Option("how")] = False
-    cost: Annotated[bool, Field(description="Tokens and cost by stage"), Option("how")] = False
-    wide: Annotated[bool, Field(description="All columns, however wide the terminal is"), Option("how")] = False
+    notes: Annotated[bool, option("how", "What the numbers are and what does not compare")] = False
+    cost: Annotated[bool, option("how", "Tokens and cost by stage")] = False
+    wide: Annotated[bool, option("how", "All columns, however wide the terminal is")] = False
     top: Annotated[
-        int | None,
-        Field(ge=0, description="Lines of the first ranking, of others a sixth; 0: all (terminal: 30)"),
-        Option("how"),
+        int | None, Field(ge=0), option("how", "Lines of the first ranking, of others a sixth; 0: all (terminal: 30)")
     ] = None
 
 
-DEFAULT_VIEW = ScoreView()
-
-
+@FLAT
 @dataclass(frozen=True)
 class ComparisonRequest:
     """A choice of two sides to compare.
@@ -203,25 +194,18 @@ class ComparisonRequest:
         anyway: A verdict is given on what was not asked and judged alike, with a sentence that says so.
     """
 
-    a: Annotated[
-        str,
-        Field(description="Model, or MODEL@@TAG for a run"),
-        Option("what", metavar="A", is_argument=True, known="models"),
-    ]
-    b: Annotated[
-        str, Field(description="What to compare it with"), Option("what", metavar="B", is_argument=True, known="models")
-    ]
+    a: Annotated[str, option("what", "Model, or MODEL@@TAG for a run", metavar="A", known="models")]
+    b: Annotated[str, option("what", "What to compare it with", metavar="B", known="models")]
+    _: KW_ONLY
     tag: Annotated[
         str | None,
-        Field(description="Tag or base tag of the runs; not needed where a model has one"),
-        Option("what", metavar="TAG", known="runs"),
+        option("what", "Tag or base tag of the runs; not needed where a model has one", metavar="TAG", known="runs"),
     ] = None
     sources: Sources = ()
     judges: Judges = ()
     benchmarks: Annotated[
         str,
-        Field(description="Names, separated by commas, or all"),
-        Option("what", ("--benchmark",), metavar="NAMES", known="benchmarks"),
+        option("what", "Names, separated by commas, or all", name="--benchmark", metavar="NAMES", known="benchmarks"),
     ] = "all"
     pipeline: Pipeline = BASELINE
     null_policy: NullPolicy = "legacy"
@@ -229,12 +213,9 @@ class ComparisonRequest:
     over: Over = "questions"
     margin: Annotated[
         float | None,
-        Field(description="Up to which difference scores are equal; default: 0.2 of ten, 2 points of accuracy"),
-        Option("how"),
+        option("how", "Up to which difference scores are equal; default: 0.2 of ten, 2 points of accuracy"),
     ] = None
-    anyway: Annotated[
-        bool, Field(description="Give a verdict on what was not asked and judged alike, and say so"), Option("how")
-    ] = False
+    anyway: Annotated[bool, option("how", "Give a verdict on what was not asked and judged alike, and say so")] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pipeline", _pipeline(self.pipeline))
@@ -269,7 +250,10 @@ def check_choice(option: str, value: str, values: Sequence[str]) -> None:
     """Refuse a value that is no choice.
 
     Raises:
-        ConfigurationError: It is none of `values`.
+        ConfigurationError: It is not one of `values`.
     """
     if value not in values:
         raise ConfigurationError(f"{option} must be one of {', '.join(values)}, not {value!r}")
+
+
+ALL_RUNS, ALL_SCORES, DEFAULT_VIEW = RunSelection(), ScoreSelection(), ScoreView()

@@ -1,413 +1,643 @@
-"""Scores of runs with their denominators and uncertainty, statistics over runs, judges, replies, tokens.
-
-Plain rows from whatever query; names in them are untrusted. Every number says what it is over: how many samples were
-planned and scored, how many failed, which question set, which null policy, which pass pipeline.
-"""
+"""The scores of runs, read from the lake with everything that says how far they hold."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import NormalDist, fmean
-from typing import Any, Literal, NamedTuple, TypeVar
+from itertools import chain
+from math import ceil
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.reports.figures import are_apart, is_number, signed
-from shaberi_dagster.reports.undecided import Undecided, says_wrong
-from shaberi_dagster.statistics.intervals import CONFIDENCE, Estimate, Interval, mean_of_estimates
+import orjson
 
-T = TypeVar("T")
-K = TypeVar("K")
-OVERALL = "overall"
-MEAN_OF = "mean of "
-USUAL = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-"""Standard errors that half of a 95 % interval is wide."""
-_ROUNDING = 0.005  # of what is shown
-_NOT_SHOWN = {"over_questions", "over_decided", "judge_prompt", "link", "audit"}
+from shaberi_dagster.lake.queries import known_names
+from shaberi_dagster.lake.statements import Catalog, fetch, once
+from shaberi_dagster.reports.audited import corrected, with_audits
+from shaberi_dagster.reports.blocks import Row, Rows, is_number, listed
+from shaberi_dagster.reports.linked import widened, with_links
+from shaberi_dagster.reports.ranking import read_standings, with_ties
+from shaberi_dagster.reports.reading import benchmarks_in, check_passes, read_costs, reported_scales
+from shaberi_dagster.reports.requests import BASELINE, ScoreSelection
+from shaberi_dagster.reports.rows import (
+    ROW_COLUMNS,
+    benchmark_order,
+    grouped,
+    interval_columns,
+    mean_row,
+    score_row,
+    spanned,
+    subtract_or_none,
+)
+from shaberi_dagster.reports.settings import differences, read_settings
+from shaberi_dagster.reports.single_scores import FEWEST_CATEGORIES, SingleScores, cell_of
+from shaberi_dagster.statistics.intervals import margin_of_error
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS, Benchmark
+from shaberi_dagster.util.errors import ConfigurationError, SqlError
+from shaberi_dagster.util.folders import plugin_folders
+from shaberi_dagster.util.names import check_known
 
+if TYPE_CHECKING:
+    import polars as pl
 
-def undecided_parts(rows: "Iterable[ScoreRow]") -> list[Undecided]:
-    """Return what of scores is undecided."""
-    return [(row.benchmark, row.judge, row.n_undecided, row.n_planned) for row in rows]
+    from shaberi_dagster.reports import ensemble
+    from shaberi_dagster.reports.ensemble import StrategyScore
 
-
-class RowLink(NamedTuple):
-    """A granted link, by which a score stands among imported ones.
-
-    Attributes:
-        judge: The judge of those.
-        judge_prompt: The name of its prompts there.
-        offset: How much higher scores of this benchmark are than those.
-        error: Standard error of the offset.
-        mean_offset: The same of the mean of the benchmarks.
-        mean_error: Its standard error.
-    """
-
-    judge: str
-    judge_prompt: str | None
-    offset: float
-    error: float
-    mean_offset: float
-    mean_error: float
-
-
-class RowAudit(NamedTuple):
-    """Effect of a rule's errors on a score, as audits of its verdicts measured them.
-
-    Attributes:
-        shift: Score without these errors less the score, on the reported scale.
-        down: How far below it the shift may be (95 %).
-        up: How far above.
-        sentence: How often the rule is wrong.
-    """
-
-    shift: float
-    down: float
-    up: float
-    sentence: str
+_RANKING_COLUMNS = (
+    *("rank", "model", "tag", "n_runs", "mean", "mean_upper", "ci_questions_lower", "ci_questions_upper"),
+    *("n_planned", "n_scored", "n_failed", "n_undecided", "n_excluded", "against_best", "difference"),
+    *("difference_lower", "difference_upper", "n_common_questions", "why_withheld"),
+)
+MOST_RUNS = 200
+"""With more runs there are intervals and ties of ranked lines only, and no leniencies and agreements: these would take
+seconds."""
 
 
-class ScoreRow(NamedTuple):
-    """The score of one run on one benchmark by one judge.
+@dataclass(frozen=True)
+class ScoreReport:
+    """The scores of some runs with all that is printed of them.
 
     Attributes:
-        run_id: The run.
-        model: The evaluated model.
-        run_tag: Its run.
-        judge: Who scored.
-        benchmark: The benchmark.
-        question_set: The version of its questions, such as `tengu@120`.
-        pipeline: The pass pipeline; `baseline` without passes.
-        null_policy: `legacy`, `zero` or `strict`.
-        score: Mean on the reported scale (ELYZA ×2); None when there is none under the policy. What a rule could not
-            decide is wrong in it.
-        sd_questions: Standard deviation over questions on the same scale; None when not defined.
-        n_planned: Samples planned.
-        n_scored: Samples with a score.
-        n_failed: Samples that ended without one.
-        n_excluded: Samples left out for a reason, such as empty answers.
-        n_out_of_scale: Scores outside of the scale, which count as they are.
-        n_asked: Questions that were asked, where that is fewer than the set has; None: all of them.
-        over_questions: The score with its 95 % interval over questions: how general it is. None when not known.
-        n_categories: Categories of these questions; those without one are in one of their own. 0 without single scores.
-        over_categories: How many times as wide the interval is when categories are sampled, too; None below ten.
-        baseline_score: The score without passes; None without a pipeline.
-        leniency: What the judge gives beyond its peers; None when it shares no answers with any.
-        judge_prompt_hash: The judge's templates; None when not recorded.
-        judge_config_hash: The judge's settings and templates.
-        pipeline_hash: The passes with their settings; None for baseline.
-        base_tag: What the tags of the multi-run that it is one of have in common, else its tag.
-        run_number: Its number among them; None for a run that is no part of a multi-run.
-        source: The tree that an imported run is of; None for a run of our own.
-        judge_prompt: The name of the judge's prompts, as `judge_prompt_of` in SQL makes it: trees that do not record
-            theirs have prompts of their own.
-        link: The link by which it is ranked among imported scores; None: it is ranked by itself.
-        audit: What audits say of the rule that made it; None without one.
-        score_upper: The score without what a rule could not decide; None where that is nothing, or all.
-        n_undecided: Samples that a rule could not decide.
-        over_decided: Likewise with its interval; None where all is decided.
+        policy: The null policy of all rows.
+        pipeline: The pass pipeline of all rows.
+        rows: One per run, judge and benchmark (`rows.py`).
+        tokens: The rows of `sql/reports/cost.sql`, one per run, stage and benchmark.
+        statistics: Aggregates over repeated runs, `overall` for each run's mean over benchmarks: rows of
+            `run_statistics.sql`. margin_of_error is half the width of the 95 % interval of the mean between runs, which
+            says how stable it is; the interval over questions is of all runs' samples; n_shared of the n_replies are
+            the reply to another one's call, which no spread between runs comes from. Empty when none were asked for.
+        judge_pairs: Agreement of the judges, when there are several: rows of `judge_pairs.sql`.
+        unfinished: Benchmarks of runs that are not complete: rows of `unfinished.sql`, with state (`partial`,
+            `running`, or `error: ` and why) and, of the part that failed, who (`answers` or `judge NAME`; empty when
+            nothing is there), n_planned, n_failed and classes: the count of each class of failure.
+        replies: Fate of the replies, by run, judge and benchmark: rows of `ledger.sql`; empty for very many runs.
+        over: The source of other questions: questions, or categories where there are ten or more.
+        remarks: Further facts, one sentence each.
+        left_out: Runs whose rows cannot be read, one sentence each.
+        reused: Whose replies runs use, one sentence each.
+        benchmarks: The known benchmarks, gone ones of plugins included.
+        rankings: One line for each model and base tag, among those that compare (`ranking.py`).
+        not_ranked: Runs that have less than those: model, tag, why, and score, the mean of what they have.
+        strategies: Each strategy of runs that have some, by each judge, without passes; empty for very many runs.
     """
 
-    run_id: str
-    model: str
-    run_tag: str
-    judge: str
-    benchmark: str
-    question_set: str
+    policy: str
     pipeline: str
-    null_policy: str
-    score: float | None
-    sd_questions: float | None
-    n_planned: int
-    n_scored: int
-    n_failed: int
-    n_excluded: int
-    n_out_of_scale: int = 0
-    n_asked: int | None = None
-    over_questions: Estimate | None = None
-    n_categories: int = 0
-    over_categories: float | None = None
-    baseline_score: float | None = None
-    leniency: float | None = None
-    judge_prompt_hash: str | None = None
-    judge_config_hash: str | None = None
-    pipeline_hash: str | None = None
-    base_tag: str = ""
-    run_number: int | None = None
-    source: str | None = None
-    judge_prompt: str | None = None
-    link: RowLink | None = None
-    audit: RowAudit | None = None
-    score_upper: float | None = None
-    n_undecided: int = 0
-    over_decided: Estimate | None = None
-
-    def columns(self) -> dict[str, Any]:
-        """Return the fields that tables and documents have."""
-        return {name: value for name, value in self._asdict().items() if name not in _NOT_SHOWN}
-
-    @property
-    def upper(self) -> float | None:
-        """The upper end of the score; where nothing is decided, all could be right."""
-        if not self.n_undecided or self.score is None:
-            return self.score
-        return 1.0 if self.score_upper is None else self.score_upper
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its rule left answers undecided, and cannot say wrong."""
-        return self.n_undecided > 0 and not says_wrong(self.judge)
-
-    @property
-    def ranked_judge(self) -> str:
-        """The judge among whose scores it is ranked."""
-        return self.link.judge if self.link else self.judge
-
-    @property
-    def ranked_prompt(self) -> str | None:
-        """The name of the prompts of those."""
-        return self.link.judge_prompt if self.link else self.judge_prompt
-
-    @property
-    def asked(self) -> str:
-        """The questions that were asked: `elyza@100`, or `elyza@100, 10 asked`."""
-        return self.question_set if self.n_asked is None else f"{self.question_set}, {self.n_asked} asked"
-
-    @property
-    def adjusted_score(self) -> float | None:
-        """The score less the judge's leniency."""
-        return less(self.score, self.leniency)
-
-    @property
-    def change(self) -> float | None:
-        """The change that passes made."""
-        return less(self.score, self.baseline_score)
-
-
-class JudgeScores(NamedTuple):
-    """The scores of a judge on a benchmark, each with its question and, if some are, whether a rule left it undecided.
-
-    A score is None where it gave none.
-    """
-
-    benchmark: str
-    judge: str
-    questions: Sequence[str | int]
-    scores: Sequence[float | None]
-    undecided: Sequence[bool] = ()
-
-    @property
-    def decided(self) -> "JudgeScores":
-        """The same without what a rule could not decide."""
-        if not any(self.undecided):
-            return self
-        kept = [place for place, undecided in enumerate(self.undecided) if not undecided]
-        return self._replace(
-            questions=[self.questions[place] for place in kept],
-            scores=[self.scores[place] for place in kept],
-            undecided=(),
-        )
-
-
-@dataclass(frozen=True)
-class Tie:
-    """A run beside the best of those that can be compared with it.
-
-    Attributes:
-        against_best: `best`: the one with the highest mean that none is shown to be better than; `tied`: no difference
-            from it is shown; `below`: it differs at level 0.05; `withheld`: there is no verdict.
-        n_runs: Runs that were compared: by the same judge with the same prompt, over what was asked of all of them.
-        n_common: Questions on which a judge scored both it and the best.
-        p_value: Of the difference from the best: of two runs that of `shaberi compare`, of more Holm's adjusted one;
-            None for the best.
-        difference: Its mean less that of the best over these questions, on each by the judges that scored both; None
-            for the best.
-        interval: Of the difference; 0 is outside of it exactly where p_value is at most 0.05.
-        of_means: The difference of the two means, each over all that it has.
-        why: Why there is no verdict; empty where there is one.
-    """
-
-    against_best: Literal["best", "tied", "below", "withheld"]
-    n_runs: int
-    n_common: int
-    p_value: float | None
-    difference: float | None = None
-    interval: Interval | None = None
-    of_means: float = 0.0
-    why: str = ""
-
-
-class Counts:
-    """Counts of samples over several scores.
-
-    Attributes:
-        rows: The scores, in the benchmarks' order.
-    """
-
-    rows: tuple[ScoreRow, ...]
-
-    @property
-    def n_planned(self) -> int:
-        """Samples planned."""
-        return sum(row.n_planned for row in self.rows)
-
-    @property
-    def n_scored(self) -> int:
-        """Samples with a score."""
-        return sum(row.n_scored for row in self.rows)
-
-    @property
-    def n_failed(self) -> int:
-        """Samples that ended without a score."""
-        return sum(row.n_failed for row in self.rows)
-
-    @property
-    def n_excluded(self) -> int:
-        """Samples left out for a reason."""
-        return sum(row.n_excluded for row in self.rows)
-
-    @property
-    def n_undecided(self) -> int:
-        """Samples that a rule could not decide."""
-        return sum(row.n_undecided for row in self.rows)
-
-    @property
-    def n_out_of_scale(self) -> int:
-        """Scores outside of their scale, which count as they are."""
-        return sum(row.n_out_of_scale for row in self.rows)
-
-
-@dataclass(frozen=True)
-class RunMean(Counts):
-    """The unweighted mean over the benchmarks that have a score; under the policy strict, over all or none.
-
-    Attributes:
-        model: The evaluated model.
-        run_tag: Its run.
-        judge: The judge.
-        rows: The benchmarks' rows, in the benchmarks' order.
-    """
-
-    model: str
-    run_tag: str
-    judge: str
-    rows: tuple[ScoreRow, ...]
-
-    @property
-    def _scored(self) -> list[ScoreRow]:
-        scored = [row for row in self.rows if is_number(row.score)]
-        strict = any(row.null_policy == "strict" for row in self.rows)
-        return [] if strict and len(scored) < len(self.rows) else scored
-
-    @property
-    def asked(self) -> tuple[str, ...]:
-        """The questions that were asked, benchmark by benchmark: only means over the same compare."""
-        return tuple(row.asked for row in self.rows)
-
-    @property
-    def score(self) -> float | None:
-        """The mean; None without any score."""
-        return mean_of([row.score for row in self._scored])
-
-    @property
-    def upper(self) -> float | None:
-        """The mean of the upper ends."""
-        return mean_of([row.upper for row in self._scored])
-
-    @property
-    def baseline_score(self) -> float | None:
-        """The mean without passes of the same benchmarks; None when one is not known."""
-        return mean_of([row.baseline_score for row in self._scored])
-
-    @property
-    def adjusted_score(self) -> float | None:
-        """The mean less the judge's leniency; None when one is not known."""
-        return mean_of([row.adjusted_score for row in self._scored])
-
-    @property
-    def change(self) -> float | None:
-        """The change that passes made to the mean."""
-        return less(self.score, self.baseline_score)
+    rows: Rows
+    tokens: Rows = ()
+    statistics: Rows = ()
+    judge_pairs: Rows = ()
+    unfinished: Rows = ()
+    replies: Rows = ()
+    over: str = "questions"
+    remarks: Sequence[str] = ()
+    left_out: Sequence[str] = ()
+    reused: Sequence[str] = ()
+    benchmarks: Mapping[str, Benchmark] = field(default_factory=lambda: ALL_BENCHMARKS)
+    rankings: Rows = ()
+    not_ranked: Rows = ()
+    strategies: "Sequence[StrategyScore]" = ()
 
     @cached_property
-    def over_questions(self) -> Estimate | None:
-        """The mean with its interval over questions; None when that of a benchmark is not known."""
-        lower = mean_estimate([row.over_questions for row in self._scored])
-        return spanned(lower, mean_estimate([row.over_decided or row.over_questions for row in self._scored]))
+    def is_large(self) -> bool:
+        """True if there are more than `MOST_RUNS` runs."""
+        return len({row["run_id"] for row in self.rows}) > MOST_RUNS
+
+    @cached_property
+    def means(self) -> list[Row]:
+        """The means of each run and judge with their `rows`, those that were asked most first.
+
+        Of those that were asked the same the best is first, those without a score are last.
+        """
+        order = benchmark_order()
+        of_runs = [
+            sorted(rows, key=lambda row: order(row["benchmark"]))
+            for _, rows in grouped(self.rows, itemgetter("model", "run_tag", "judge"))
+        ]
+        means = [{**mean_row(rows), "rows": rows} for rows in of_runs]
+        groups = [group for _, group in grouped(means, lambda mean: tuple(mean["asked"]))]
+        groups.sort(
+            key=lambda group: max(sum(row["n_planned"] for row in mean["rows"]) for mean in group), reverse=True
+        )
+        return [
+            mean
+            for group in groups
+            for mean in sorted(
+                group, key=lambda mean: -math.inf if mean["mean"] is None else mean["mean"], reverse=True
+            )
+        ]
 
     @property
-    def n_benchmarks(self) -> int:
-        """Number of benchmarks that it is over."""
-        return len(self._scored)
+    def ranking_frame(self) -> "pl.DataFrame":
+        """A row for each model and base tag: ranking, rank, model, tag, n_runs, mean, lower, upper and counts.
+
+        `ranking` says over which judges and question sets the mean is: only rows with the same compare. How a line is
+        beside the best: against_best, the difference with its interval over n_common questions, why_withheld.
+        """
+        import polars as pl
+
+        renamed = {"ci_questions_lower": "lower", "ci_questions_upper": "upper", "n_common_questions": "n_common"}
+        rows = [
+            {"ranking": f"{', '.join(ranking['judges'])} on {', '.join(ranking['asked'])}"}
+            | {renamed.get(name, name): row[name] for name in _RANKING_COLUMNS}
+            for ranking in self.rankings
+            for row in ranking["standings"]
+        ]
+        # A lake of one model has nothing to compare: its columns are empty, and of the same types.
+        types: dict[str, pl.DataType] = dict.fromkeys(("against_best", "why_withheld"), pl.String())
+        types |= dict.fromkeys(("lower", "upper", "difference", "difference_lower", "difference_upper"), pl.Float64())
+        types |= dict.fromkeys(("rank", "n_common"), pl.Int64())
+        return pl.DataFrame(rows, schema_overrides=types if rows else None, infer_schema_length=None)
 
     @property
-    def label(self) -> str:
-        """For example `mean of 4`."""
-        return f"{MEAN_OF}{self.n_benchmarks}"
+    def frame(self) -> "pl.DataFrame":
+        """A row for each run, judge and benchmark: `ROW_COLUMNS`, lower and upper end of the interval."""
+        import polars as pl
+
+        rows = [
+            {name: row[name] for name in ROW_COLUMNS}
+            | {"lower": ends and ends.interval.lower, "upper": ends and ends.interval.upper}
+            for row in self.rows
+            for ends in [row["estimate"]]
+        ]
+        return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def mean_estimate(estimates: Sequence[Estimate | None]) -> Estimate | None:
-    """The mean of estimates; None without any, or when one is not known."""
-    known = [estimate for estimate in estimates if estimate]
-    return mean_of_estimates(known) if known and len(known) == len(estimates) else None
+def reuse_remarks(catalog: Catalog, run_ids: Sequence[str]) -> list[str]:
+    """Say of each of these runs how many replies of which other runs it uses."""
+    return [
+        reuse_remark(f"{row['model']} {row['run_tag']}", row["reused_replies"], f" of {row['n_answers'] or 0:,}")
+        for row in fetch(catalog, "reused_replies", run_ids=list(run_ids))
+    ]
 
 
-def spanned(lower: Estimate | None, upper: Estimate | None) -> Estimate | None:
-    """Return the lower end of a score, where two ends are shown with an interval that is of both."""
-    if not (lower and upper and are_apart(lower.value, upper.value)):
-        return lower
-    return replace(lower, interval=Interval(lower.interval.lower, max(lower.interval.upper, upper.interval.upper)))
+def reuse_remark(run: str, reused: str, of_answers: str = "") -> str:
+    """Say how many replies of which other runs a run uses: `m july: 12 of 40 answers are replies of run m@@june`.
+
+    Args:
+        run: The run.
+        reused: Column `reused_replies` of the table `runs`.
+        of_answers: How many answers the run has.
+    """
+    by_stage: Mapping[str, Mapping[str, int]] = orjson.loads(reused)
+    counts = [
+        f"{n:,}{of_answers if stage == 'answers' else ''} {stage.replace('_', ' ')} are replies of run {other}"
+        for stage, by_run in by_stage.items()
+        for other, n in by_run.items()
+    ]
+    return f"{run}: {listed(counts)}."
 
 
-def with_error(value: float, interval: Interval, down: float, up: float) -> Interval:
-    """Return an interval around a value with one more uncertainty: the root of the sum of both squares (MOVER)."""
-    return Interval(value - math.hypot(value - interval.lower, down), value + math.hypot(interval.upper - value, up))
+_FEWEST_COMPARED = 2
 
 
-def moved(estimate: Estimate, shift: float, down: float, up: float) -> Estimate:
-    """Return an estimate with a shift that may be lower by `down` or higher by `up`; within its scale if it has one."""
-    wider = with_error(estimate.value, estimate.interval, down, up)
-    value, lower, upper = (end + shift for end in (estimate.value, wider.lower, wider.upper))
-    if estimate.ends:
-        value, lower, upper = (min(max(end, estimate.ends[0]), estimate.ends[1]) for end in (value, lower, upper))
-    error = math.hypot(estimate.standard_error, (down + up) / 2 / USUAL)
-    return replace(estimate, value=value, interval=Interval(lower, upper), standard_error=error)
+def with_intervals(single: SingleScores, rows: Rows) -> list[Row]:
+    """Return rows with the interval of each score, and how much wider it is if categories are a sample as well."""
+    single.load(rows)
+    return [_with_interval(single, row) if single.of([row]) else row for row in rows]
 
 
-def interval_columns(estimate: Estimate | None) -> dict[str, Any]:
-    """Return the columns of an estimate: its 95 % interval over questions, and their number."""
+def _with_interval(single: SingleScores, row: Row) -> Row:
+    n_categories, wider = single.n_categories(row), None
+    estimate = widened(single.estimate([row], "questions"), row["link"]["error"] if row["link"] else 0.0)
+    upper = corrected(single.estimate([row], decided=True), row["audit"]) if row["n_undecided"] else None
+    wide = single.estimate([row], "categories") if n_categories >= FEWEST_CATEGORIES else None
+    if estimate and wide:
+        wider = (wide.interval.upper - wide.interval.lower) / (estimate.interval.upper - estimate.interval.lower)
+        estimate = wide if single.over == "categories" else estimate
     return {
-        "ci_questions_lower": estimate and estimate.interval.lower,
-        "ci_questions_upper": estimate and estimate.interval.upper,
-        "n_questions": estimate and estimate.n,
+        **row,
+        "estimate": spanned(corrected(estimate, row["audit"]), upper),
+        "decided": upper,
+        "n_categories": n_categories,
+        "over_categories": wider,
     }
 
 
-def less(score: float | None, other: float | None) -> float | None:
-    """The difference of two numbers; None when one is not known."""
-    return score - other if is_number(score) and is_number(other) else None
+# --- judges ----------------------------------------------------------------------------------------------------------
 
 
-def is_apart(difference: float, of_means: float) -> bool:
-    """Return whether a paired difference is not that of two means, by more than the rounding of what is shown."""
-    return abs(difference - of_means) > _ROUNDING and signed(difference) != signed(of_means)
+def with_leniency(catalog: Catalog, rows: Rows) -> tuple[Rows, list[str]]:
+    """The rows with their judges' leniency.
+
+    Returns:
+        The rows, and which judges compare of each benchmark with several groups of judges that share no answers.
+    """
+    run_ids = sorted({row["run_id"] for row in rows})
+    choices = {name: rows[0][name] for name in ("pipeline", "null_policy")}
+    found = fetch(catalog, "leniency", run_ids=run_ids, **choices)
+    groups = sorted({(row["benchmark"], ", ".join(row["connected_judges"])) for row in found})
+    remarks = [
+        f"Adjusted scores of {benchmark} compare only within judges that share answers: "
+        f"{' | '.join(judges for _, judges in of_benchmark)}."
+        for benchmark, of_benchmark in grouped(groups, itemgetter(0))
+        if len(of_benchmark) > 1
+    ]
+    leniency = {cell_of(row): row["leniency"] for row in found}
+    found_rows = [{**row, "leniency": leniency.get(cell_of(row))} for row in rows]
+    for row in found_rows:
+        row["adjusted_score"] = subtract_or_none(row["score"], row["leniency"])
+    return found_rows, remarks
 
 
-def mean_of(values: Sequence[float | None]) -> float | None:
-    """The mean; None without values, or when one is not known."""
-    known = [value for value in values if is_number(value)]
-    return fmean(known) if known and len(known) == len(values) else None
+# --- what is not the same, and what is not there ---------------------------------------------------------------------
+
+_MOST_NAMES = 3
+_UNKNOWN = "not recorded"
+_KEPT_APART = "such runs are ranked apart"
 
 
-def benchmark_order() -> Callable[[str], tuple[bool, int, str]]:
-    """Return a key to sort names of benchmarks by: the registry's order, unknown ones after them, overall last."""
-    places = {name: place for place, name in enumerate(ALL_BENCHMARKS)}
-    return lambda benchmark: (benchmark == OVERALL, places.get(benchmark, len(places)), benchmark)
+def version_remarks(rows: Rows) -> list[str]:
+    """Judges that judged the shown runs with different prompts or settings, and passes that had different ones."""
+    remarks = []
+    for judge, of_judge in grouped(rows, itemgetter("judge")):
+        if prompts := _versions(of_judge, "judge_prompt"):
+            remarks.append(f"Judge {judge} judged with different prompts: {prompts}; {_KEPT_APART}.")
+        elif settings := _versions(of_judge, "judge_config_hash"):
+            remarks.append(f"Judge {judge} judged with different settings: {settings}.")
+    if passes := _versions(rows, "pipeline_hash"):
+        remarks.append(f"The passes {rows[0]['pipeline']} had different settings or versions: {passes}; {_KEPT_APART}.")
+    return remarks
 
 
-def grouped(rows: Iterable[T], key: Callable[[T], K]) -> list[tuple[K, list[T]]]:
-    """Rows by key, in the order in which keys appear first."""
-    groups: dict[K, list[T]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return list(groups.items())
+def _versions(rows: Rows, name: str) -> str:
+    """Name the versions where there are several: `tengu: one of model july, another of model august`."""
+    known = [row for row in rows if is_number(row["score"])]
+    if len(set(map(itemgetter("benchmark", name), known))) == len({row["benchmark"] for row in known}):
+        return ""
+    found = []
+    for benchmark, of_benchmark in grouped(known, itemgetter("benchmark")):
+        by_version = grouped(of_benchmark, lambda row: row[name] or _UNKNOWN)
+        if len(by_version) > 1:
+            words = ("one" if number == 0 else "another" for number in range(len(by_version)))
+            parts = (
+                f"{f'one that is {version}' if version.startswith(_UNKNOWN) else word} of {_names(ones)}"
+                for word, (version, ones) in zip(words, by_version, strict=True)
+            )
+            found.append(f"{benchmark}: {', '.join(parts)}")
+    return "; ".join(found)
+
+
+def _names(rows: Rows) -> str:
+    names = list(dict.fromkeys(f"{row['model']} {row['run_tag']}" for row in rows))
+    more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+    return ", ".join([*names[:_MOST_NAMES], *more])
+
+
+_ALL_RUNS = 1_000_000
+_OF_ODD_ROWS = (ArithmeticError, AttributeError, LookupError, SqlError, TypeError, ValueError)
+"""Errors that contradictory rows of a run cause."""
+
+
+def read_scores(catalog: Catalog, selection: ScoreSelection, *, top: int = 0) -> ScoreReport:
+    """The selected scores with their uncertainty, statistics, judges, replies and tokens.
+
+    Args:
+        catalog: The public views, at the time that is selected.
+        selection: What to read.
+        top: Of very many runs so many lines (`lines_at`) get intervals and say how they are beside the best; 0: all.
+
+    Raises:
+        ConfigurationError: Nothing is selected, or runs that are to be put into one aggregate are not alike.
+    """
+    return _without_odd_runs(catalog, selection, lambda chosen: _read_scores(catalog, chosen, top))
+
+
+def _read_scores(catalog: Catalog, selection: ScoreSelection, top: int) -> ScoreReport:
+    ranked, single = _read_ranked(catalog, selection, top)
+    run_ids = sorted({row["run_id"] for row in ranked.rows})
+    replies: Rows = ()
+    if not (ranked.is_large or selection.of_other_questions):
+        judges = list(selection.judges) or None
+        replies = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
+    remarks = list(ranked.remarks)
+    if ranked.is_large:
+        remarks.append(f"More than {MOST_RUNS} runs: {_read_of_many(selection, top)}.")
+    report = replace(
+        ranked,
+        remarks=remarks,
+        tokens=read_costs(catalog, run_ids),
+        unfinished=fetch(catalog, "unfinished", **selection.of_runs, judges=list(selection.judges) or None),
+        replies=replies,
+        strategies=() if ranked.is_large else _strategies(catalog, run_ids, selection.judges),
+    )
+    if selection.of_other_questions:
+        return report
+    if selection.tags or selection.runs:
+        report = _with_statistics(catalog, report, selection, single)
+    return _with_judges(catalog, report)
+
+
+def _read_of_many(selection: ScoreSelection, top: int) -> str:
+    """Say what is read of very many runs."""
+    if not selection.has_single_scores:
+        return "no intervals, ties, leniency and agreement"
+    ties = "intervals and ties of the shown lines only" if top else "intervals and ties of ranked lines only"
+    return f"{ties}, no leniency and agreement"
+
+
+def _strategies(catalog: Catalog, run_ids: Sequence[str], judges: Sequence[str]) -> Sequence["ensemble.StrategyScore"]:
+    """Read the scores of strategies, if the runs have any."""
+    found = {row["run_id"] for row in fetch(catalog, "ensemble_strategies", run_ids=run_ids)}
+    if not found:
+        return ()
+    from shaberi_dagster.reports import ensemble
+
+    scores = ensemble.read_strategy_scores(catalog, sorted(found))
+    return [score for score in scores if not judges or score.judge in judges]
+
+
+def read_rankings(catalog: Catalog, selection: ScoreSelection, *, top: int = 0) -> ScoreReport:
+    """The selected scores and who is best, without statistics over runs, judges, replies and tokens.
+
+    Args:
+        catalog: The public views, at the time that is selected.
+        selection: What to read.
+        top: As for `read_scores`.
+
+    Raises:
+        ConfigurationError: Nothing is selected.
+    """
+    return _without_odd_runs(catalog, selection, lambda chosen: _read_ranked(catalog, chosen, top)[0])
+
+
+def _without_odd_runs(
+    catalog: Catalog, selection: ScoreSelection, read: Callable[[ScoreSelection], ScoreReport]
+) -> ScoreReport:
+    """Read scores; where that fails, those of the runs that can be read, and say which are left out."""
+    try:
+        return read(selection)
+    except _OF_ODD_ROWS:
+        runs = {row["run_id"]: row for row in _read_rows(catalog, selection)}
+
+        def problem(run_ids: Sequence[str]) -> str:
+            rows = [runs[run_id] for run_id in run_ids]
+            benchmarks, judges = ({row[name] for row in rows} for name in ("benchmark", "judge"))
+            try:
+                read(replace(selection, without=selection.without | (runs.keys() - set(run_ids))))
+                read_settings(catalog, run_ids, benchmarks, judges, selection.pipeline)
+            except _OF_ODD_ROWS as error:
+                return f"{type(error).__name__}: {error}".partition("\n")[0]
+            return ""
+
+        odd = _odd_runs(list(runs), problem)
+        if not odd or len(odd) == len(runs):
+            raise
+        rest = read(replace(selection, without=selection.without | odd.keys()))
+        named = ((runs[run_id], why) for run_id, why in odd.items())
+        return replace(rest, left_out=[f"left out: {row['model']}@@{row['run_tag']}: {why}" for row, why in named])
+
+
+def _odd_runs(run_ids: Sequence[str], problem: Callable[[Sequence[str]], str]) -> dict[str, str]:
+    """Find the runs that cannot be read, each with its problem, by halves."""
+    why = problem(run_ids)
+    if not why or len(run_ids) == 1:
+        return dict.fromkeys(run_ids, why) if why else {}
+    middle = len(run_ids) // 2
+    return _odd_runs(run_ids[:middle], problem) | _odd_runs(run_ids[middle:], problem)
+
+
+def _read_ranked(catalog: Catalog, selection: ScoreSelection, top: int) -> tuple[ScoreReport, SingleScores]:
+    selection.check()
+    rows = with_links(catalog, _read_rows(catalog, selection))
+    _check_names(catalog, selection, rows)
+    if not rows:
+        raise ConfigurationError(_nothing(catalog, selection))
+    report = ScoreReport(
+        policy=selection.null_policy,
+        pipeline=selection.pipeline,
+        rows=rows,
+        over=selection.over,
+        benchmarks=benchmarks_in(catalog),
+        reused=reuse_remarks(catalog, sorted({row["run_id"] for row in rows})),
+    )
+    remarks = [*_remarks(selection), *version_remarks(rows)]
+    names = {row["run_id"]: f"{row['model']} {row['run_tag']}" for row in rows}
+    specs = fetch(catalog, "runs", run_ids=sorted(names))
+    remarks += [
+        f"Not sent for {names[spec['run_id']]}, as its endpoint's file says: {', '.join(spec['not_sent'])}."
+        for spec in specs
+        if spec["not_sent"]
+    ]
+    remarks += _renamed({names[row["run_id"]]: row["spec"] for row in specs})
+    scales = reported_scales(report.benchmarks)
+    single = SingleScores(catalog, selection.question_sets, scales, selection.over)
+    rows = with_audits(catalog, rows, scales)
+    if _has_intervals(report, selection):
+        rows = with_intervals(single, rows)
+    rankings, not_ranked = read_standings(catalog, rows)
+    if selection.has_single_scores:
+        rankings = with_ties(single, rankings, top if report.is_large else 0)
+    not_ranked += _without_passes(catalog, selection, rows)
+    return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked), single
+
+
+def _has_intervals(report: ScoreReport, selection: ScoreSelection) -> bool:
+    return selection.has_single_scores and not report.is_large
+
+
+def _renamed(specs: Mapping[str, str]) -> list[str]:
+    """Say which parameters of runs an endpoint's file renames; one that is gone says nothing."""
+    found: list[str] = []
+    if not any((folder / "endpoints").is_dir() for folder in plugin_folders()):
+        return found
+    from shaberi_dagster.runs import spec, stored
+
+    for name, text in specs.items():
+        with suppress(ConfigurationError):
+            said = stored.parameters_in_words(spec.RunSpec.read(text), only_renamed=True)
+            found += [f"{name}, {sentence}, as its endpoint's file says." for sentence in said]
+    return found
+
+
+def _check_names(catalog: Catalog, selection: ScoreSelection, rows: Rows) -> None:
+    """Refuse a name that found nothing because there is no such name, also beside others that found something."""
+    check_known("source", selection.sources, known_names(catalog, "source"), where="--source")
+    asked = (
+        ("model or run", selection.models, ("model",)),
+        ("tag or base tag", selection.tags, ("run_tag", "base_tag")),
+        ("judge or planned judge", selection.judges, ("judge",)),
+    )
+    for kind, names, columns in asked:
+        if not names:
+            continue
+        seen = {row[column] for row in rows for column in columns}
+        if missing := [name for name in names if name not in seen]:
+            check_known(kind.partition(" ")[0], missing, known_names(catalog, kind, missing))
+
+
+def _read_rows(catalog: Catalog, selection: ScoreSelection) -> list[Row]:
+    """From the roll-up, unless scores over other questions or of objects are asked for."""
+    chosen = {**selection.of_runs, "judges": list(selection.judges) or None, "pipeline": selection.pipeline}
+    if selection.of_other_questions:
+        if selection.runs:
+            raise ConfigurationError("--runs is over the runs' own question sets: leave it out, or the other choices")
+        known = {row["question_set"] for row in fetch(catalog, "question_sets")}
+        check_known("question set", selection.question_sets, known, where="--question-set")
+        chosen |= {"question_set": ",".join(selection.question_sets) or None, "policy": selection.null_policy}
+        found = fetch(catalog, "scores_over", **chosen, object_scores=selection.object_scores)
+    else:
+        found = fetch(catalog, "scores", **chosen, null_policy=selection.null_policy)
+    return [score_row(row) for row in found if row["run_id"] not in selection.without]
+
+
+def _with_judges(catalog: Catalog, report: ScoreReport) -> ScoreReport:
+    """The report with what several judges have in common."""
+    judges = sorted({row["judge"] for row in report.rows})
+    if len(judges) == 1 or report.is_large:
+        return report
+    rows, remarks = with_leniency(catalog, report.rows)
+    pairs = fetch(catalog, "judge_pairs", judges=judges)
+    return replace(report, rows=rows, judge_pairs=pairs, remarks=[*report.remarks, *remarks])
+
+
+def _nothing(catalog: Catalog, selection: ScoreSelection) -> str:
+    """Say why there is nothing to show.
+
+    Raises:
+        ConfigurationError: A pass that is asked for does not exist.
+    """
+    check_passes(selection.pipeline)
+    if selection.as_of and not known_names(catalog, "model"):
+        return f"no scores match: the lake had none as of {selection.as_of.isoformat()}"
+    if selection.runs:
+        return "no scores match: --runs is of runs that were made together, as by `run-evals --runs 3`"
+    choices = fetch(catalog, "score_choices", **selection.of_runs, without_strategies=True)
+    there = [row["name"] for row in choices if row["kind"] == "passes"]
+    if not there or selection.pipeline in there:
+        return 'no scores match; `shaberi sql "select run_id, status from runs"` lists the runs'
+    options = "".join(f" --tag {tag}" for tag in selection.tags)
+    return (
+        f"no run has scores under the passes {selection.pipeline}: run `shaberi reprocess --passes {selection.pipeline}"
+        f"{options}`; there are {', '.join(there)}"
+    )
+
+
+def _remarks(selection: ScoreSelection) -> Iterator[str]:
+    if selection.question_sets:
+        names = ", ".join(selection.question_sets)
+        yield f"Over {names}: only runs that were asked all of these questions, and only these questions."
+    if selection.object_scores == "recovered":
+        yield "Objects in place of scores count as the number inside of them."
+    if selection.as_of:
+        yield f"As of {selection.as_of.isoformat()}."
+
+
+def _without_passes(catalog: Catalog, selection: ScoreSelection, rows: Rows) -> Iterator[Row]:
+    """Name the runs that would be ranked, had they scores under the passes."""
+    if selection.pipeline == BASELINE:
+        return
+    there = {row["run_id"] for row in rows}
+    why = f"no scores under {selection.pipeline}; `shaberi reprocess --passes {selection.pipeline}` makes them"
+    of_all = _read_rows(catalog, replace(selection, pipeline=BASELINE))
+    for model, tag in dict.fromkeys((row["model"], row["run_tag"]) for row in of_all if row["run_id"] not in there):
+        yield {"model": model, "tag": tag, "why": why, "score": None}
+
+
+def _with_statistics(
+    catalog: Catalog,
+    report: ScoreReport,
+    selection: ScoreSelection,
+    single: SingleScores,
+) -> ScoreReport:
+    """The report with statistics over the runs of multi-runs, when the selection names base tags.
+
+    Raises:
+        ConfigurationError: Runs of one aggregate are not alike, and they are to be.
+    """
+    # A run without a number is no part of the multi-run that was made under the same tag.
+    several = {(row["model"], row["base_tag"]) for row in report.rows if row["run_number"] is not None}
+    rows = [
+        row
+        for row in report.rows
+        if (row["run_tag"] not in selection.tags or selection.runs)
+        and (row["run_number"] is not None or (row["model"], row["base_tag"]) not in several)
+    ]
+    groups = dict(grouped(rows, itemgetter("model", "base_tag")))
+    estimates: dict[tuple[str, ...], Row] = {}
+    remarks = list(report.remarks)
+    for (model, base_tag), of_tag in list(groups.items()):
+        unlike = _unlike(catalog, of_tag, selection.pipeline)
+        if unlike and selection.aggregate:
+            raise ConfigurationError(f"the runs of {model} {base_tag} cannot be put into one aggregate: {unlike}")
+        if unlike:
+            remarks.append(f"No statistics over the runs of {model} {base_tag}, which differ: {unlike}.")
+            del groups[model, base_tag]
+    run_ids = {key: sorted({row["run_id"] for row in of_tag}) for key, of_tag in groups.items()}
+    shared = {
+        (*key, row["benchmark"]): {"n_replies": row["n_replies"], "n_shared": row["n_shared"]}
+        for key, ids in run_ids.items()
+        if len(ids) > 1
+        for row in fetch(catalog, "shared_replies", run_ids=ids, judges=list(selection.judges) or None)
+    }
+    statistics = [
+        {
+            "values": row.pop("values_by_run"),
+            **row,
+            "margin_of_error": margin_of_error(row["sd"], row["n_runs"]),
+            **shared.get((row["model"], row["base_tag"], row["benchmark"]), {"n_replies": 0, "n_shared": 0}),
+        }
+        for row in fetch(
+            catalog,
+            "run_statistics",
+            first_runs=selection.runs or _ALL_RUNS,
+            base_tags=sorted({tag for _, tag in groups}),
+            null_policy=selection.null_policy,
+            pipeline=selection.pipeline,
+            judges=list(selection.judges) or None,
+        )
+        if (row["model"], row["base_tag"]) in groups
+    ]
+    of_judges = grouped(chain(*groups.values()), itemgetter("model", "base_tag", "judge"))
+    if _has_intervals(report, selection):  # over all samples of the runs, benchmark by benchmark and overall
+        estimates = {key: single.estimates(of_judge) for key, of_judge in of_judges}
+    for row in statistics:
+        of_judge = estimates.get((row["model"], row["base_tag"], row["judge"]), {})
+        row.update(interval_columns(of_judge.get(row["benchmark"])))
+    return replace(report, statistics=statistics, remarks=remarks)
+
+
+def _unlike(catalog: Catalog, rows: Rows, pipeline: str) -> str:
+    """Say which settings are not the same for all runs of an aggregate; empty when all are."""
+    runs = {row["run_tag"]: [row["run_id"]] for row in rows}
+    if len(runs) == 1:
+        return ""
+    run_ids = [run_id for (run_id,) in runs.values()]
+    benchmarks, judges = ({row[name] for row in rows} for name in ("benchmark", "judge"))
+    return "; ".join(differences(read_settings(catalog, run_ids, benchmarks, judges, pipeline), runs))
+
+
+LINES = 30
+"""Number of lines of a page."""
+
+
+def read_leaderboard(catalog: Catalog, selection: ScoreSelection, *, name: str = "", page: int = 1) -> Row:
+    """A page of the leaderboard.
+
+    Args:
+        catalog: The public views.
+        selection: What to read.
+        name: Only models with this in their names, in whatever case; places stay as they are.
+        page: Which one, from 1.
+
+    Returns:
+        report: all scores; shown: rankings with the lines of them that are on this page; not_ranked: what has less than
+        those that are ranked, on the last page; page, and n_pages.
+
+    Raises:
+        ConfigurationError: Nothing is selected.
+    """
+    report = once(catalog, "leaderboard", selection, lambda: read_rankings(catalog, selection))
+
+    def named(rows: Rows) -> list[Row]:
+        return [row for row in rows if name.casefold() in row["model"].casefold()]
+
+    lines = [(place, line) for place, ranking in enumerate(report.rankings) for line in named(ranking["standings"])]
+    n_pages = max(ceil(len(lines) / LINES), 1)
+    shown = [
+        {**report.rankings[place], "standings": [line for _, line in group]}
+        for place, group in grouped(lines[(page - 1) * LINES : page * LINES], itemgetter(0))
+    ]
+    not_ranked = named(report.not_ranked) if page == n_pages else []
+    return {"report": report, "shown": shown, "not_ranked": not_ranked, "page": page, "n_pages": n_pages}

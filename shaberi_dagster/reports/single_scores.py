@@ -7,15 +7,13 @@ from itertools import compress
 from operator import itemgetter
 from typing import cast
 
-import duckdb
 import orjson
 
-from shaberi_dagster.lake.statements import fetch
+from shaberi_dagster.lake.statements import Catalog, fetch
 from shaberi_dagster.reports.audited import corrected, mean_audit
-from shaberi_dagster.reports.figures import is_number
+from shaberi_dagster.reports.blocks import Row, Rows, is_number
 from shaberi_dagster.reports.reading import Scales
-from shaberi_dagster.reports.report import Row
-from shaberi_dagster.reports.scores import OVERALL, JudgeScores, ScoreRow, grouped, mean_estimate, spanned
+from shaberi_dagster.reports.rows import OVERALL, JudgeScores, grouped, mean_estimate, spanned
 from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval
 
 FEWEST_CATEGORIES = 10
@@ -36,20 +34,18 @@ class SingleScores:
         over: questions or categories: samples of one are one cluster.
     """
 
-    def __init__(
-        self, catalog: duckdb.DuckDBPyConnection, question_sets: Sequence[str], scales: Scales, over: str = "questions"
-    ) -> None:
+    def __init__(self, catalog: Catalog, question_sets: Sequence[str], scales: Scales, over: str = "questions") -> None:
         self._catalog, self._question_sets, self.scales, self.over = catalog, list(question_sets), scales, over
         self._known: dict[_Cell, list[JudgeScores]] = {}
 
-    def load(self, rows: Iterable[ScoreRow]) -> None:
+    def load(self, rows: Iterable[Row]) -> None:
         """Read all at once what is not known yet of some rows, which are of one pipeline and null policy."""
-        wanted = {cell_of(row): row for row in rows if is_number(row.score) and cell_of(row) not in self._known}
+        wanted = {cell_of(row): row for row in rows if is_number(row["score"]) and cell_of(row) not in self._known}
         if not wanted:
             return
         self._known |= {cell: [] for cell in wanted}
         first = next(iter(wanted.values()))
-        for part in self._read(list(wanted), first.pipeline, first.null_policy):
+        for part in self._read(list(wanted), first["pipeline"], first["null_policy"]):
             self._known[part[0]].append(self._part(wanted[part[0]], *part[1:]))
 
     def _read(self, cells: Sequence[_Cell], pipeline: str, null_policy: str) -> Iterator[_Found]:
@@ -74,24 +70,25 @@ class SingleScores:
 
     def _part(
         self,
-        row: ScoreRow,
+        row: Row,
         questions: Sequence[str | int],
         scores: Sequence[float | None],
         undecided: Sequence[bool],
     ) -> JudgeScores:
         if len(questions) != len(scores) or (undecided and len(undecided) != len(scores)):
-            raise ValueError(f"{row.benchmark} has {len(questions)} questions and {len(scores)} scores by {row.judge}")
-        if chosen := self._chosen.get(row.benchmark):
+            benchmark, judge = row["benchmark"], row["judge"]
+            raise ValueError(f"{benchmark} has {len(questions)} questions and {len(scores)} scores by {judge}")
+        if chosen := self._chosen.get(row["benchmark"]):
             places = [place for place, question in enumerate(questions) if question in chosen]
             questions, scores = [questions[place] for place in places], [scores[place] for place in places]
             undecided = [undecided[place] for place in places] if undecided else ()
-        n_without_row = row.n_planned - len(scores)
-        if row.null_policy == "zero" and n_without_row > 0:
+        n_without_row = row["n_planned"] - len(scores)
+        if row["null_policy"] == "zero" and n_without_row > 0:
             # A planned sample without a row is a missing score as well; of which question it is does not matter.
-            minimum = self.scales[row.benchmark][0] if row.benchmark in self.scales else None
+            minimum = self.scales.get(row["benchmark"], (None,))[0]
             questions, scores = [*questions, *range(n_without_row)], [*scores, *[minimum] * n_without_row]
             undecided = [*undecided, *[False] * n_without_row] if undecided else ()
-        return JudgeScores(row.benchmark, row.judge, questions, scores, undecided)
+        return JudgeScores(row["benchmark"], row["judge"], questions, scores, undecided)
 
     @cached_property
     def _chosen(self) -> dict[str, set[str]]:
@@ -104,23 +101,21 @@ class SingleScores:
         return {(row["benchmark"], row["question_id"]): row["category"] for row in self._questions}
 
     @cached_property
-    def _questions(self) -> Sequence[Row]:
+    def _questions(self) -> Rows:
         return fetch(self._catalog, "question_categories", question_sets=self._question_sets)
 
-    def of(self, rows: Iterable[ScoreRow], *, decided: bool = False) -> list[JudgeScores]:
+    def of(self, rows: Iterable[Row], *, decided: bool = False) -> list[JudgeScores]:
         """Return the single scores of some rows, put together; only what is `decided`, or all."""
         self.load(rows := list(rows))
         parts = (part for row in rows for part in self._known.get(cell_of(row), ()))
         return [part.decided if decided else part for part in parts]
 
-    def n_categories(self, row: ScoreRow) -> int:
+    def n_categories(self, row: Row) -> int:
         """Count the categories of questions with a score; those without a category are in one of their own."""
         questions = {question for question in self._scored([row])[0] if isinstance(question, str)}
-        return len({self._category(row.benchmark, question) for question in questions})
+        return len({self._category(row["benchmark"], question) for question in questions})
 
-    def _scored(
-        self, rows: Iterable[ScoreRow], *, decided: bool = False
-    ) -> tuple[list[str | int], list[float], list[int]]:
+    def _scored(self, rows: Iterable[Row], *, decided: bool = False) -> tuple[list[str | int], list[float], list[int]]:
         """Return the scores that there are, their questions, and how many the judge and run of each has."""
         questions, scores, sizes = list[str | int](), list[float](), list[int]()
         for part in self.of(rows, decided=decided):
@@ -133,7 +128,7 @@ class SingleScores:
     def _category(self, benchmark: str, question: str | int) -> str:
         return self._categories.get((benchmark, question), "")
 
-    def estimate(self, rows: Sequence[ScoreRow], over: str | None = None, *, decided: bool = False) -> Estimate | None:
+    def estimate(self, rows: Rows, over: str | None = None, *, decided: bool = False) -> Estimate | None:
         """Estimate the mean of some rows of a benchmark, each with the same weight; None for too few questions.
 
         Args:
@@ -142,7 +137,7 @@ class SingleScores:
             decided: Only of what a rule could decide.
         """
         clusters, scores, sizes = self._scored(rows, decided=decided)
-        benchmark = rows[0].benchmark
+        benchmark = rows[0]["benchmark"]
         if (over or self.over) == "categories":
             categories: list[str | int] = [self._category(benchmark, question) for question in clusters]
             clusters = categories if len({*categories}) >= FEWEST_CATEGORIES else clusters
@@ -151,13 +146,13 @@ class SingleScores:
         weights = [typical / size for size in sizes] if len({*sizes}) > 1 else None
         return clustered_mean_interval(scores, clusters, self.scales.get(benchmark), weights=weights)
 
-    def estimates(self, rows: Sequence[ScoreRow]) -> dict[str, Estimate | None]:
+    def estimates(self, rows: Rows) -> dict[str, Estimate | None]:
         """Estimate each benchmark of some rows, and their mean over benchmarks: None where one is not known."""
         self.load(rows)
         lower, upper = (
             {
                 name: corrected(self.estimate(of_benchmark, decided=decided), mean_audit(of_benchmark))
-                for name, of_benchmark in grouped(rows, lambda row: row.benchmark)
+                for name, of_benchmark in grouped(rows, itemgetter("benchmark"))
             }
             for decided in (False, True)
         )
@@ -165,6 +160,6 @@ class SingleScores:
         return {name: spanned(estimate, upper[name]) for name, estimate in lower.items()}
 
 
-def cell_of(row: ScoreRow) -> _Cell:
+def cell_of(row: Row) -> _Cell:
     """Return the run, judge and benchmark of a row."""
-    return row.run_id, row.judge, row.benchmark
+    return row["run_id"], row["judge"], row["benchmark"]

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from shaberi_dagster.benchmarks.registry import parse_benchmarks
-from shaberi_dagster.judges.sets import ADOPTED, AdoptedSet, answer_settings, judge_settings
-from shaberi_dagster.judges.spec import judge_defaults
 from shaberi_dagster.llm.parameters import as_settings
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.tasks.benchmarks.registry import parse_benchmarks
+from shaberi_dagster.tasks.judges.sets import ADOPTED, AdoptedSet, answer_settings, judge_settings
+from shaberi_dagster.tasks.judges.spec import judge_defaults
 
 
 def with_preset(request: RunRequest, stored: RunSpec | None = None) -> RunRequest:

@@ -19,7 +19,7 @@ class KnownPrices:
         called: Models and the base URLs where they were called.
         prices: Of each of them those of its whole history.
         unknown: Those that have none.
-        table_is_current: Whether the table `prices`, by which SQL prices calls anew, says the same.
+        table_is_current: Whether the table `prices`, by which SQL prices calls again, says the same.
     """
 
     called: tuple[tuple[str, str], ...]

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from shaberi_dagster.benchmarks.questions import Question
-from shaberi_dagster.benchmarks.registry import Benchmark, get_benchmark
 from shaberi_dagster.runs.questions import load_questions
 from shaberi_dagster.runs.spec import BenchmarkSpec, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.tasks.benchmarks.questions import Question
+from shaberi_dagster.tasks.benchmarks.registry import Benchmark, get_benchmark
 
 
 @dataclass(frozen=True)

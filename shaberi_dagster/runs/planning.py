@@ -7,30 +7,12 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from shaberi_dagster.benchmarks.questions import CACHES, QuestionSet, known_sets, without_positions
-from shaberi_dagster.benchmarks.registry import (
-    ALL_BENCHMARKS,
-    DEFAULT_SEED,
-    RULE,
-    Benchmark,
-    get_benchmark,
-    parse_benchmarks,
-)
-from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
-from shaberi_dagster.errors import ConfigurationError, HubAwayError
-from shaberi_dagster.judges.own import JUDGES, is_own
-from shaberi_dagster.judges.rules.registry import GRADERS
-from shaberi_dagster.judges.sets import ADOPTED
-from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import CUSTOM, check_parameters, default_max_tokens, resolve_endpoint
 from shaberi_dagster.llm.parameters import NAMED, check_judges_named, read_of_judge, read_settings
 from shaberi_dagster.llm.request import Endpoint
-from shaberi_dagster.passes.base import Pass
-from shaberi_dagster.passes.registry import PASSES, make_pass, make_pipeline
-from shaberi_dagster.plugins.discovery import Kind
-from shaberi_dagster.prompts.library import generation_prompt_hash, judges_alike
+from shaberi_dagster.plugins.discovery import PluginRegistry
 from shaberi_dagster.runs.adoption import adopted_defaults, left_out, with_preset
 from shaberi_dagster.runs.imported_samples import imported_samples
 from shaberi_dagster.runs.questions import load_questions, load_source, sampled, stored_question_set
@@ -60,6 +42,24 @@ from shaberi_dagster.runs.stored import (
     stored_spec,
 )
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.tasks.benchmarks.questions import CACHES, QuestionSet, known_sets, without_positions
+from shaberi_dagster.tasks.benchmarks.registry import (
+    ALL_BENCHMARKS,
+    DEFAULT_SEED,
+    RULE,
+    Benchmark,
+    get_benchmark,
+    parse_benchmarks,
+)
+from shaberi_dagster.tasks.consensus.registry import STRATEGIES, make_strategies
+from shaberi_dagster.tasks.judges.own import JUDGES, is_own
+from shaberi_dagster.tasks.judges.rules.registry import GRADERS
+from shaberi_dagster.tasks.judges.sets import ADOPTED
+from shaberi_dagster.tasks.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
+from shaberi_dagster.tasks.passes.base import Pass
+from shaberi_dagster.tasks.passes.registry import PASSES, make_pass, make_pipeline
+from shaberi_dagster.tasks.prompts.library import generation_prompt_hash, judges_alike
+from shaberi_dagster.util.errors import ConfigurationError, HubAwayError
 from shaberi_dagster.util.identity import NUMBERED, check_model_name, check_run_tag, names_of
 from shaberi_dagster.util.names import did_you_mean
 
@@ -77,7 +77,7 @@ class _AskedJudge(NamedTuple):
 
     Attributes:
         model: The model that judges.
-        prompt: The variant of its prompt, if it is told another than the usual one.
+        prompt: The variant of its prompt, if it gets another than the usual one.
     """
 
     model: str
@@ -520,7 +520,8 @@ class _Planner:
             "score_rounding": request.score_rounding,
             "samples": request.judge_samples,
         }
-        named = {name: value for name in NAMED if (value := getattr(request, f"judge_{name}")) is not None}
+        effort = request.judge_reasoning_effort
+        named = {} if effort is None else {"reasoning_effort": effort}
         named |= read_of_judge(request.judge_parameters or (), judge_name(model, prompt))
         where = request.judge_base_url, request.judge_api_key_variable
         if model == request.grader_model and request.judge_base_url is None:
@@ -645,7 +646,7 @@ def _endpoint(model: str, base_url: str | None, api_key_variable: str | None, be
     endpoint = resolve_endpoint(model, base_url, api_key_variable)
     if before and endpoint.base_url == before.base_url:
         return replace(before, api_key_variable=api_key_variable or before.api_key_variable)
-    return endpoint.moved_from(before) if before else endpoint
+    return endpoint
 
 
 def _passes(
@@ -664,9 +665,7 @@ def _pass_spec(
 ) -> PassSpec:
     alike = (stored for stored in known if stored.name == asked.name)
     stored = next((settings for settings in alike if _made(settings).config_hash == asked.config_hash), None)
-    endpoint, config, version = None, asked.config.model_dump(mode="json"), asked.version
-    if stored is not None:  # with the settings of an earlier version it is the same pass
-        config, version = stored.config, stored.version
+    endpoint = None
     if asked.asks is not None:
         before = stored.endpoint if stored else None
         # A pass asks where the judges are, unless it asks the embedded model.
@@ -675,11 +674,11 @@ def _pass_spec(
         variable = request.judge_api_key_variable or (judge.api_key_variable if judge else None)
         at_judges = (None, None) if asked.asks == DEFAULT_MODEL else (base_url, variable)
         endpoint = _endpoint(asked.asks, *at_judges, before)
-    return PassSpec(name=asked.name, config=config, version=version, endpoint=endpoint)
+    return PassSpec(name=asked.name, config=asked.config.model_dump(mode="json"), endpoint=endpoint)
 
 
 def _made(settings: PassSpec) -> Pass[Any]:
-    return make_pass(settings.name, settings.config, settings.version)
+    return make_pass(settings.name, settings.config)
 
 
 # --- plugins ---------------------------------------------------------------------------------------------------------
@@ -701,7 +700,7 @@ def _with_plugins(spec: RunSpec, benchmarks: Iterable[str]) -> RunSpec:
     ]
     for name in benchmarks:
         grader = get_benchmark(name).grader
-        used: list[tuple[Kind[Any], str]] = [
+        used: list[tuple[PluginRegistry[Any], str]] = [
             (ALL_BENCHMARKS, name),
             *([(GRADERS, grader)] if grader.startswith(RULE) else []),
             *((STRATEGIES, strategy) for strategy in spec.benchmarks[name].strategies if strategy != SINGLE),
@@ -732,7 +731,7 @@ def _with_hash(settings: PassSpec) -> PassSpec:
     return settings.model_copy(update={"config_hash": _made(settings).config_hash})
 
 
-def _gone(run_id: str, kind: Kind[Any], name: str) -> ConfigurationError:
+def _gone(run_id: str, kind: PluginRegistry[Any], name: str) -> ConfigurationError:
     return ConfigurationError(
         f"run {run_id} has the {kind.noun} {name} of a plugin that is not there now, so what is stored can be read and "
         f"nothing made: put its file back into {kind.folder}/ of a plugin folder (SHABERI_PLUGINS)"

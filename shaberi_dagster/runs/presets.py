@@ -5,13 +5,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shaberi_dagster.benchmarks.registry import DEFAULT_SEED, ENSEMBLE_BENCHMARKS, SampleOrder
-from shaberi_dagster.consensus import registry
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake import store
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.runs import imported_samples
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.option import FLAT, option
 from shaberi_dagster.runs.spec import (
     NOBODY,
     BaseUrl,
@@ -24,14 +21,18 @@ from shaberi_dagster.runs.spec import (
     RunRequest,
 )
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.tasks.benchmarks.registry import DEFAULT_SEED, ENSEMBLE_BENCHMARKS, SampleOrder
+from shaberi_dagster.tasks.consensus import registry
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import sha256_json
 
 _DEFAULT_SIZE = 5
 _ALL = "all"
 
-Sample = Annotated[str, Field(description="Questions of each benchmark, or all"), Option("what", metavar="N")]
+Sample = Annotated[str, Field(description="Questions of each benchmark, or all"), option("what", metavar="N")]
 
 
+@FLAT
 class CacheRequest(BaseModel):
     """Several samples of each answer, one of them as the single answer."""
 
@@ -39,42 +40,42 @@ class CacheRequest(BaseModel):
     prefix: ClassVar[str] = "cache"
     """First part of a tag that is made of the settings."""
 
-    model: Annotated[str, Field(description="Model to evaluate, e.g. gpt-4.1-mini"), Option("what", known="models")]
+    model: Annotated[str, Field(description="Model to evaluate, e.g. gpt-4.1-mini"), option("what", known="models")]
     datasets: Annotated[
         tuple[str, ...],
         Field(description="Benchmarks"),
-        Option("what", ("--datasets", "--dataset"), known="benchmarks"),
+        option("what", name=("--datasets", "--dataset"), known="benchmarks", commas=True),
     ] = (_ALL,)
     sample: Sample = _ALL
     ensemble: Annotated[
         str,
         Field(description="Number of samples, or models they are from"),
-        Option("what", metavar="N|MODELS", known="models"),
+        option("what", metavar="N|MODELS", known="models"),
     ] = str(_DEFAULT_SIZE)
     samples: Annotated[
         int | None,
         Field(ge=2, description="Number of samples where --ensemble names models; default: one of each"),
-        Option("advanced"),
+        option("advanced"),
     ] = None
     tag: Annotated[
-        str | None, Field(description="Of the run; default: made of the settings"), Option("what", known="runs")
+        str | None, Field(description="Of the run; default: made of the settings"), option("what", known="runs")
     ] = None
-    temperature: Annotated[float, Field(ge=0, le=2, description="Of samples"), Option("how")] = 0.7
+    temperature: Annotated[float, Field(ge=0, le=2, description="Of samples"), option("how")] = 0.7
     max_tokens: Annotated[
-        int | None, Field(ge=1, description="Most tokens of a reply; default: 6000"), Option("how")
+        int | None, Field(ge=1, description="Most tokens of a reply; default: 6000"), option("how")
     ] = None
     single: Annotated[
         Literal["own", "first"],
         Field(description="The single answer: a sample of its own, or the first of the ensemble"),
-        Option("advanced"),
+        option("advanced"),
     ] = "own"
     sample_order: Annotated[
         SampleOrder,
         Field(description="How --sample chooses: pinned, or the original's seeded order"),
-        Option("as the original"),
+        option("as the original"),
     ] = "pinned"
     sample_seed: Annotated[
-        int, Field(ge=0, description="Which sample, each a question set of its own"), Option("advanced")
+        int, Field(ge=0, description="Which sample, each a question set of its own"), option("advanced")
     ] = DEFAULT_SEED
     base_url: BaseUrl = None
     api_key_variable: KeyVariable = None
@@ -92,7 +93,7 @@ class CacheRequest(BaseModel):
     def with_imported(self, *, fresh: bool = False) -> Self:
         """Return the request for the question sets of which the lake has all samples imported, if it names none.
 
-        The single answer is then the first sample. Where there is none, the request stays as it is.
+        The single answer is then the first sample. Without one, the request stays as it is.
 
         Args:
             fresh: Use nothing that is imported.
@@ -194,18 +195,18 @@ class QuickRequest(CacheRequest):
     strategies: Annotated[
         tuple[str, ...],
         Field(description="Make a consensus of the samples"),
-        Option("what", ("--strategy", "--strategies"), known="strategies"),
+        option("what", name=("--strategy", "--strategies"), known="strategies", commas=True),
     ] = (_ALL,)
     sample: Sample = "30"
     consensus_model: ConsensusModel = None
     judge_model: Annotated[
         str | None,
         Field(description="Judges what rules cannot; the word none: nobody"),
-        Option("what", metavar="MODEL", known="judges"),
+        option("what", metavar="MODEL", known="judges"),
     ] = None
     judge_prompt: JudgePrompt = None
     judge_base_url: Annotated[
-        str | None, Field(description="Endpoint of the judge; default: the model's"), Option("how", metavar="URL")
+        str | None, Field(description="Endpoint of the judge; default: the model's"), option("how", metavar="URL")
     ] = None
     judge_api_key_variable: JudgeKeyVariable = None
 

@@ -5,37 +5,26 @@ which prompts it uses (`Stage.prompts`), `record_prompts` adds those that the la
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
 import polars as pl
-from pydantic import ValidationError
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, Benchmark, get_benchmark
-from shaberi_dagster.consensus.prompts import template_names
-from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.catalog import connect
-from shaberi_dagster.lake.schemas import ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS, PROMPTS
-from shaberi_dagster.lake.statements import statement
+from shaberi_dagster.lake.schemas import PROMPTS
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.passes.base import Pass
-from shaberi_dagster.passes.registry import make_pass
-from shaberi_dagster.prompts.library import (
+from shaberi_dagster.tasks.benchmarks.registry import Benchmark
+from shaberi_dagster.tasks.consensus.prompts import template_names
+from shaberi_dagster.tasks.consensus.registry import make_strategies
+from shaberi_dagster.tasks.passes.base import Pass
+from shaberi_dagster.tasks.prompts.library import (
     VARIANTS,
-    PromptError,
     PromptLibrary,
     Template,
-    fallback_prompt_hash,
     fallback_template,
     generation_templates,
-    judge_prompt_hash,
     judge_templates,
 )
-from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.util.identity import sha256_json
 
 GENERATION, PRIMARY, FALLBACK, GRADING = "generation", "judging primary", "judging fallback", "grading"
@@ -77,73 +66,27 @@ def record_prompts(lake: Lake, used: Iterable[UsedPrompt]) -> list[str]:
     Returns:
         The labels that are new.
     """
-    used = _each_once(used)
-    if not _unknown(lake, used):
+    used = new_prompts(lake, used)
+    if not used:
         return []
-    lake.widen(PROMPTS.name)  # which may upgrade the lake: not while others wait
-    with lake.alone(PROMPTS.name):
-        new = _unknown(lake, used)
+    lake.widen(PROMPTS.name)
+    with lake.exclusive_lock(PROMPTS.name):
+        new = new_prompts(lake, used)
         labels = _labels(new, lake.read(PROMPTS.name, columns=["label"])["label"].to_list())
         if new:
             lake.append(PROMPTS.name, _rows(zip(new, labels, strict=True)))
     return labels
 
 
-def record_known_prompts(lake: Lake, library: PromptLibrary) -> list[str]:
-    """Record the prompts of rows that are older than the table `prompts`, where today's templates still are theirs.
-
-    Returns:
-        The labels that are new.
-    """
-    with connect(lake, *(table.name for table in (ANSWERS, CONSENSUS, JUDGEMENTS, PASS_OUTPUTS))) as connection:
-        stored, configs = (
-            {name for (name,) in connection.sql(statement(used)).fetchall()}
-            for used in ("used_prompts", "used_judge_settings")
-        )
-        passes = connection.sql(statement("used_passes")).fetchall()
-    candidates = [*_all_prompts(library), *_past_passes(library, passes)]
-    known = [prompt for prompt in candidates if prompt.prompt_hash in stored and prompt.purpose != FALLBACK]
-    # Of the fallback only the judge's settings have the hash.
-    fallbacks = _past_fallbacks(lake, library, configs)
-    known += [prompt for prompt in candidates if prompt.prompt_hash in fallbacks and prompt.purpose == FALLBACK]
-    return record_prompts(lake, known)
-
-
-def _all_prompts(library: PromptLibrary) -> Iterator[UsedPrompt]:
-    """Whatever can be asked with the templates as they are now, without what is missing or broken."""
-    for entry in ALL_BENCHMARKS.values():
-        with suppress(PromptError):
-            yield generation_prompt(library, entry)
-        for variant in (None, *library.variants):
-            with suppress(PromptError):
-                yield from judge_prompts(library, entry, variant)
-    for name in STRATEGIES:
-        with suppress(PromptError):
-            yield from strategy_prompts(library, [name])
-
-
-def _past_passes(library: PromptLibrary, stored: Iterable[tuple[str, str]]) -> Iterator[UsedPrompt]:
-    for name, config in stored:
-        with suppress(ConfigurationError):  # a pass that is gone, or has other settings now
-            yield pass_prompt(library, make_pass(name, orjson.loads(config)))
-
-
-def _past_fallbacks(lake: Lake, library: PromptLibrary, configs: set[str]) -> set[str]:
-    """The fallback prompts of judges whose stored settings are those of a run with today's prompts."""
-    found = set()
-    for text in lake.read("runs", columns=["spec"])["spec"]:
-        try:
-            spec = RunSpec.read(text)
-        except ValidationError:
-            continue  # imported: nothing is known of its prompts
-        for judge in spec.judges:
-            for name in spec.benchmarks:
-                with suppress(ConfigurationError):
-                    entry, prompts = get_benchmark(name), library.variant(judge.prompt)
-                    hashes = judge_prompt_hash(prompts, entry), fallback_prompt_hash(prompts, entry)
-                    if configs.intersection((judge.config_hash(*hashes), *judge.former_config_hashes(*hashes))):
-                        found.add(hashes[1])
-    return found
+def new_prompts(lake: Lake, used: Iterable[UsedPrompt]) -> list[UsedPrompt]:
+    """Return those that the lake does not know yet, the first of those that have the same texts."""
+    first: dict[str, UsedPrompt] = {}
+    for prompt in used:
+        first.setdefault(prompt.prompt_hash, prompt)
+    if not first:
+        return []
+    known = set(lake.read(PROMPTS.name, {"prompt_hash": list(first)}, ["prompt_hash"])["prompt_hash"])
+    return [prompt for prompt_hash, prompt in first.items() if prompt_hash not in known]
 
 
 def generation_prompt(library: PromptLibrary, entry: Benchmark) -> UsedPrompt:
@@ -191,22 +134,6 @@ def _name(template: str) -> str:
     """`tengu-primary` of `judging/tengu/primary`, `judging-fallback` of `judging/fallback`."""
     area, *rest = template.split("/")
     return "-".join(rest if len(rest) > 1 else [area, *rest])
-
-
-def _each_once(used: Iterable[UsedPrompt]) -> list[UsedPrompt]:
-    """The first of those that have the same texts."""
-    first: dict[str, UsedPrompt] = {}
-    for prompt in used:
-        first.setdefault(prompt.prompt_hash, prompt)
-    return list(first.values())
-
-
-def _unknown(lake: Lake, used: Sequence[UsedPrompt]) -> list[UsedPrompt]:
-    if not used:
-        return []
-    rows = lake.read(PROMPTS.name, {"prompt_hash": [prompt.prompt_hash for prompt in used]}, ["prompt_hash"])
-    known = set(rows["prompt_hash"])
-    return [prompt for prompt in used if prompt.prompt_hash not in known]
 
 
 def _labels(new: Sequence[UsedPrompt], taken: Iterable[str]) -> list[str]:

@@ -6,13 +6,19 @@ from pathlib import Path
 
 import polars as pl
 
-from shaberi_dagster.benchmarks.questions import CACHES, Question, QuestionSet, load_question_set, without_positions
-from shaberi_dagster.benchmarks.registry import Benchmark, get_benchmark
-from shaberi_dagster.benchmarks.sampling import sample_questions
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import RunSpec, SampleSpec
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.tasks.benchmarks.questions import (
+    CACHES,
+    Question,
+    QuestionSet,
+    load_question_set,
+    without_positions,
+)
+from shaberi_dagster.tasks.benchmarks.registry import Benchmark, get_benchmark
+from shaberi_dagster.tasks.benchmarks.sampling import sample_questions
+from shaberi_dagster.util.errors import ConfigurationError
 
 
 def load_questions(spec: RunSpec, benchmark: str, workspace: Workspace) -> QuestionSet:

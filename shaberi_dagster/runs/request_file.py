@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 from pydantic import ConfigDict, ValidationError, create_model
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.plugins.discovery import load_yaml
 from shaberi_dagster.runs.spec import CallOptions, ModelSettings, RunRequest, overridden
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.names import did_you_mean, message_of
 
 _ANY_MODEL = "any"
@@ -25,7 +25,7 @@ def read_request(path: Path) -> tuple[RunRequest, CallOptions]:
     """The request in a YAML file, and how its calls are to be made.
 
     Raises:
-        ConfigurationError: It is not one; the message names the field.
+        ConfigurationError: It is not valid; the message names the field.
     """
     return request_from(_read(path))
 

@@ -15,13 +15,18 @@ from pydantic import (
     ConfigDict,
     Field,
     JsonValue,
-    TypeAdapter,
     ValidationError,
     model_validator,
 )
 
-from shaberi_dagster.benchmarks.questions import CACHES
-from shaberi_dagster.benchmarks.registry import (
+from shaberi_dagster.llm.keys import check_variable
+from shaberi_dagster.llm.limiter import LimitAlgorithm, LimiterSettings
+from shaberi_dagster.llm.parameters import NAMED, as_settings, sent
+from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.llm.types import Sampling
+from shaberi_dagster.runs.marks import GROWS, IDENTITY, MOVES, Grows, Identity
+from shaberi_dagster.runs.option import FLAT, NO_OPTION, option
+from shaberi_dagster.tasks.benchmarks.registry import (
     DEFAULT_SEED,
     RULE,
     Benchmark,
@@ -29,20 +34,12 @@ from shaberi_dagster.benchmarks.registry import (
     SampleOrder,
     get_benchmark,
 )
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.judges.spec import JudgeSpec, Rounding, judge_defaults, judge_name, judge_names
-from shaberi_dagster.llm.keys import check_variable
-from shaberi_dagster.llm.limiter import LimitAlgorithm, LimiterSettings
-from shaberi_dagster.llm.parameters import NAMED, as_settings, sent
-from shaberi_dagster.llm.request import Endpoint
-from shaberi_dagster.llm.types import Sampling
-from shaberi_dagster.runs.marks import GROWS, IDENTITY, MOVES, Grows, Identity
-from shaberi_dagster.runs.option import InGroup, Option
+from shaberi_dagster.tasks.judges.spec import JudgeSpec, Rounding
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import RUN_NUMBER, run_id_of, sha256_json
 from shaberi_dagster.util.models import Frozen
 from shaberi_dagster.util.names import message_of
 
-_LEGACY_KIND = "legacy"
 """`kind` in the specs of imported runs before version 2 had them."""
 NOBODY = "none"
 """The judge that stands for none."""
@@ -52,9 +49,9 @@ TREE = "legacy tree"
 """`source` of question sets that imported runs have."""
 
 
-BaseUrl = Annotated[str | None, Field(description="Endpoint of the model, up to /v1"), Option("how", metavar="URL")]
+BaseUrl = Annotated[str | None, Field(description="Endpoint of the model, up to /v1"), option("how", metavar="URL")]
 JudgeBaseUrl = Annotated[
-    str | None, Field(description="Endpoint of the judges, up to /v1"), Option("how", metavar="URL")
+    str | None, Field(description="Endpoint of the judges, up to /v1"), option("how", metavar="URL")
 ]
 
 
@@ -71,60 +68,54 @@ Limit = Annotated[
     Annotated[int, Field(ge=1)] | Literal["all"] | None,
     BeforeValidator(_limit),
     Field(description="The first N questions; default: the run's, or all"),
-    Option("what", metavar="N|all"),
+    option("what", metavar="N|all"),
 ]
 KeyVariable = Annotated[
     str | None,
     AfterValidator(check_variable),
     Field(description="Environment variable with the key of the endpoint (default SHABERI_API_KEY)"),
-    Option("advanced"),
+    option("advanced"),
 ]
 JudgeKeyVariable = Annotated[
     str | None,
     AfterValidator(check_variable),
     Field(description="Environment variable with the key of the judges' endpoint"),
-    Option("advanced"),
+    option("advanced"),
 ]
-JudgeTemperature = Annotated[float | None, Field(ge=0, le=2, description="Of judges; default: 0"), Option("advanced")]
+JudgeTemperature = Annotated[float | None, Field(ge=0, le=2, description="Of judges; default: 0"), option("advanced")]
 JudgeMaxTokens = Annotated[
-    int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), Option("advanced")
+    int | None, Field(ge=1, description="Most tokens of a judgement; default: 4096"), option("advanced")
 ]
 ScoreRounding = Annotated[
     Rounding | None,
     Field(description="none keeps decimals, as without a word; legacy rounds half to even"),
-    Option("as the original"),
+    option("as the original"),
 ]
 JudgePrompt = Annotated[
     str | None,
     Field(description="Variant of the judge prompt: a judge of its own, named MODEL+VARIANT"),
-    Option("advanced"),
+    option("advanced"),
 ]
 ConsensusModel = Annotated[
     str | None,
     Field(description="Makes the strategies' calls; default: the model"),
-    Option("advanced", metavar="MODEL", known="models"),
+    option("advanced", metavar="MODEL", known="models"),
 ]
 Questions = Annotated[
-    str | None,
-    Field(description="starter, hub or a folder (SHABERI_DATASETS)"),
-    Option("what", metavar="SOURCE"),
+    str | None, Field(description="starter, hub or a folder (SHABERI_DATASETS)"), option("what", metavar="SOURCE")
 ]
 QuestionSets = Annotated[
     list[str] | None,
     Field(description="Versions of question sets other than the default, e.g. mt_bench@80, gpqa@unshuffled"),
-    Option("advanced", ("--question-set",), repeated=True),
+    option("advanced", name="--question-set", metavar="SET"),
 ]
 
 
 TopP = Annotated[
-    float | None, Field(gt=0, le=1, description="Nucleus sampling; default: the server's"), Option("advanced")
+    float | None, Field(gt=0, le=1, description="Nucleus sampling; default: the server's"), option("advanced")
 ]
-Seed = Annotated[int | None, Field(description="Seed of sampling, where a server takes one"), Option("advanced")]
-Stop = Annotated[
-    list[str] | None,
-    Field(description="A text that ends the reply"),
-    Option("advanced", metavar="TEXT", repeated=True),
-]
+Seed = Annotated[int | None, Field(description="Seed of sampling, where a server takes one"), option("advanced")]
+Stop = Annotated[list[str] | None, Field(description="A text that ends the reply"), option("advanced", metavar="TEXT")]
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
@@ -139,23 +130,23 @@ ReasoningEffort = Annotated[
     str | None,
     AfterValidator(_no_misspelt_effort),
     Field(description="low, medium or high: how much it thinks"),
-    Option("how", metavar="WORD"),
+    option("how", metavar="WORD"),
 ]
 Thinking = Annotated[
     Literal["on", "off"] | None,
     Field(description="Switch thinking, in the form that the server takes"),
-    Option("advanced"),
+    option("advanced"),
 ]
 SystemPrompt = Annotated[
     str | None,
     Field(description="The system message, in the place of the prompt's own; empty: none"),
-    Option("advanced", metavar="TEXT"),
+    option("advanced", metavar="TEXT"),
 ]
 ParameterList = Annotated[
     list[str] | None,
     BeforeValidator(as_settings),
     Field(description="Any other parameter"),
-    Option("how", ("--param",), metavar="KEY=VALUE", repeated=True),
+    option("how", name="--param", metavar="KEY=VALUE"),
 ]
 
 
@@ -190,6 +181,7 @@ class ModelSettings(BaseModel):
         )
 
 
+@FLAT
 class RunRequest(BaseModel):
     """A user's request, from the command line, the launchpad or a YAML file.
 
@@ -198,50 +190,50 @@ class RunRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    model: Annotated[str, Field(description="Model to evaluate, e.g. gpt-5.1"), Option("what", known="models")]
-    tag: Annotated[str, Field(description="The same tag continues the same run"), Option("what", known="runs")] = (
+    model: Annotated[str, Field(description="Model to evaluate, e.g. gpt-5.1"), option("what", known="models")]
+    tag: Annotated[str, Field(description="The same tag continues the same run"), option("what", known="runs")] = (
         "default"
     )
     benchmarks: Annotated[
         list[str] | None,
         Field(description="Names, or all; default: the run's own, else all"),
-        Option("what", ("--benchmark",), known="benchmarks"),
+        option("what", name="--benchmark", known="benchmarks", commas=True),
     ] = None
     judge_models: Annotated[
         list[str] | None,
         Field(description="Who judges; default: the run's own"),
-        Option("what", ("--judge-model",), metavar="MODEL", repeated=True, known="judges"),
+        option("what", name="--judge-model", metavar="MODEL", known="judges"),
     ] = None
     judge_prompt: JudgePrompt = None
     preset: Annotated[
         str | None,
         Field(description="Ask, judge and score as an adopted set of the old suite does (shaberi adopt)"),
-        Option("as the original", metavar="NAME"),
+        option("as the original", metavar="NAME"),
     ] = None
     passes: Annotated[
         list[str] | None,
         Field(description="One more pipeline of score modifiers, in order"),
-        Option("what", known="passes"),
+        option("what", known="passes", commas=True),
     ] = None
     pass_options: Annotated[
         list[str] | None,
         Field(description="Settings of these passes, as NAME.SETTING=VALUE"),
-        Option("advanced", ("--pass-option",), metavar="NAME.SETTING=VALUE", repeated=True),
+        option("advanced", name="--pass-option", metavar="NAME.SETTING=VALUE"),
     ] = None
     base_url: BaseUrl = None
     judge_base_url: JudgeBaseUrl = None
     api_key_variable: KeyVariable = None
     judge_api_key_variable: JudgeKeyVariable = None
     temperature: Annotated[
-        float | None, Field(ge=0, le=2, description="Of answers; default: 0.2, where rules grade 0.7"), Option("how")
+        float | None, Field(ge=0, le=2, description="Of answers; default: 0.2, where rules grade 0.7"), option("how")
     ] = None
     max_tokens: Annotated[
-        int | None, Field(ge=1, description="Most tokens of an answer; default: 6000"), Option("how")
+        int | None, Field(ge=1, description="Most tokens of an answer; default: 6000"), option("how")
     ] = None
     frequency_penalty: Annotated[
         float | None,
         Field(ge=-2, le=2, description="Of answers; default: 0"),
-        Option("advanced", ("--frequency-penalty", "-fp")),
+        option("advanced", name=("--frequency-penalty", "-fp")),
     ] = None
     top_p: TopP = None
     seed: Seed = None
@@ -253,68 +245,66 @@ class RunRequest(BaseModel):
     settings: Annotated[
         tuple[ModelSettings, ...],
         Field(description="Parameters of some benchmarks and models; they win over the others, options over all"),
+        NO_OPTION,
     ] = ()
     judge_temperature: JudgeTemperature = None
-    judge_top_p: Annotated[TopP, InGroup("advanced")] = None
-    judge_seed: Annotated[Seed, InGroup("advanced")] = None
-    judge_stop: Annotated[Stop, InGroup("advanced")] = None
-    judge_reasoning_effort: Annotated[ReasoningEffort, InGroup("advanced")] = None
-    judge_thinking: Annotated[Thinking, InGroup("advanced")] = None
-    judge_system_prompt: Annotated[SystemPrompt, InGroup("advanced")] = None
+    judge_reasoning_effort: Annotated[ReasoningEffort, option("advanced")] = None
     judge_parameters: Annotated[
         list[str] | None,
         BeforeValidator(as_settings),
         Field(description="One more parameter of a judge, or without JUDGE: of all"),
-        Option("advanced", ("--judge-param",), metavar="[JUDGE:]KEY=VALUE", repeated=True),
+        option("advanced", name="--judge-param", metavar="[JUDGE:]KEY=VALUE"),
     ] = None
     judge_max_tokens: JudgeMaxTokens = None
     judge_samples: Annotated[
         int | None,
         Field(ge=1, description="Times that each judge is asked about an answer; the score is the mean (default: 1)"),
-        Option("advanced"),
+        option("advanced"),
     ] = None
     score_rounding: ScoreRounding = None
-    samples: Annotated[
-        int | None,
-        Field(ge=1, description="Answers to each question (default: 1)"),
-        Option("what"),
-    ] = None
+    samples: Annotated[int | None, Field(ge=1, description="Answers to each question (default: 1)"), option("what")] = (
+        None
+    )
     sample_models: Annotated[
         list[str] | None,
         Field(description="Models that the samples come from in turn; default: the model itself"),
-        Option("advanced", metavar="MODELS", known="models"),
+        option("advanced", metavar="MODELS", known="models", commas=True),
     ] = None
     strategies: Annotated[
         list[str] | None,
         Field(description="Make a consensus of the samples; default: none"),
-        Option("what", ("--strategy", "--strategies"), known="strategies"),
+        option("what", name=("--strategy", "--strategies"), known="strategies", commas=True),
     ] = None
     single: Annotated[
         Literal["own", "first"] | None,
         Field(description="What strategies are compared with: one more sample of its own, or the first of the samples"),
-        Option("advanced"),
+        option("advanced"),
     ] = None
     consensus_model: ConsensusModel = None
     grader_model: Annotated[
-        str | None, Field(description="Grades what rules cannot tell where no judge is named; default: nobody does")
+        str | None,
+        Field(description="Grades what rules cannot tell where no judge is named; default: nobody does"),
+        NO_OPTION,
     ] = None
     sample: Annotated[
-        int | None, Field(ge=1, description="A seeded sample of so many of the questions"), Option("what")
+        int | None, Field(ge=1, description="A seeded sample of so many of the questions"), option("what")
     ] = None
     sample_seed: Annotated[
         int | None,
         Field(ge=0, description="Which sample, each a question set of its own; default: the run's own, else 42"),
-        Option("advanced"),
+        option("advanced"),
     ] = None
     sample_order: Annotated[
         SampleOrder,
         Field(description="How a sample is chosen: pinned, or in the original ensemble evaluation's seeded order"),
-        Option("as the original"),
+        option("as the original"),
     ] = "pinned"
     limit: Limit = None
     questions: Questions = None
     question_sets: QuestionSets = None
-    shares_samples: Annotated[bool, Field(description="Samples count for other such runs at the same address")] = False
+    shares_samples: Annotated[
+        bool, Field(description="Samples count for other such runs at the same address"), NO_OPTION
+    ] = False
 
     @model_validator(mode="before")
     @classmethod
@@ -383,49 +373,39 @@ def _axis(sweep: str) -> list[tuple[str, str]]:
     return [(name.strip(), value) for value in values]
 
 
+@FLAT
 class CallOptions(BaseModel):
     """Options of the calls of one command or launch; they are no part of a run's identity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     concurrency: Annotated[
-        int | None, Field(ge=1, description="Calls at once to an endpoint; default: it finds out"), Option("budget")
+        int | None, Field(ge=1, description="Calls at once to an endpoint; default: it finds out"), option("budget")
     ] = None
     limiter: Annotated[
         LimitAlgorithm,
         Field(description="adaptive finds what the server takes; aimd adds one and halves"),
-        Option("advanced"),
+        option("advanced"),
     ] = "adaptive"
-    initial_concurrency: Annotated[
-        int, Field(ge=1, description="Calls at once in the beginning"), Option("advanced")
-    ] = 40
-    min_concurrency: Annotated[int, Field(ge=1, description="Never fewer calls at once"), Option("advanced")] = 1
-    max_concurrency: Annotated[int, Field(ge=1, description="Never more calls at once"), Option("advanced")] = 60
-    limiter_cooldown: Annotated[
-        float,
-        Field(ge=0, description="Seconds between two changes of the same kind by the limiter aimd"),
-        Option("advanced"),
-    ] = 2.0
+    max_concurrency: Annotated[int, Field(ge=1, description="Never more calls at once"), option("advanced")] = 60
     call_deadline: Annotated[
         float,
         Field(gt=0, description="Seconds that a call may take from its first attempt, waiting included"),
-        Option("advanced"),
+        option("advanced"),
     ] = 1800.0
     fresh: Annotated[
-        bool, Field(description="Use no reply of another run: no shared sample, no dated model's"), Option("advanced")
+        bool, Field(description="Use no reply of another run: no shared sample, no dated model's"), option("advanced")
     ] = False
     reuse: Annotated[
         bool,
         Field(description="Use replies of other runs from the same address, as no evidence of their own"),
-        Option("advanced"),
+        option("advanced"),
     ] = False
     max_cost: Annotated[
-        float | None, Field(ge=0, description="No further call when so many USD are spent"), Option("budget")
+        float | None, Field(ge=0, description="No further call when so many USD are spent"), option("budget")
     ] = None
     max_tokens_total: Annotated[
-        int | None,
-        Field(ge=0, description="No further call after so many tokens, in and out"),
-        Option("budget"),
+        int | None, Field(ge=0, description="No further call after so many tokens, in and out"), option("budget")
     ] = None
 
     @model_validator(mode="after")
@@ -436,16 +416,13 @@ class CallOptions(BaseModel):
 
     @property
     def limiter_settings(self) -> LimiterSettings:
-        """Settings for the call engine's limiters; an initial limit outside of the bounds is moved to the nearest.
+        """Settings for the call engine's limiters."""
+        most = self.max_concurrency
+        return LimiterSettings(self.limiter, min(LimiterSettings.initial, most), maximum=most, fixed=self.concurrency)
 
-        Raises:
-            ConfigurationError: The bounds exclude each other.
-        """
-        least, most = self.min_concurrency, self.max_concurrency
-        if least > most:
-            raise ConfigurationError(f"the least concurrency ({least}) is above the greatest ({most})")
-        initial = min(max(self.initial_concurrency, least), most)
-        return LimiterSettings(self.limiter, initial, least, most, self.limiter_cooldown, self.concurrency)
+
+USUAL_CALLS = CallOptions()
+"""Calls of a command without options of calls."""
 
 
 def _first_known(stored: str | None, asked: str | None) -> str | None:
@@ -453,7 +430,7 @@ def _first_known(stored: str | None, asked: str | None) -> str | None:
 
 
 def _wider(*limits: int | None) -> int | None:
-    """Return the highest limit; None is none."""
+    """Return the highest limit; None: there is no limit."""
     return None if None in limits else max((limit for limit in limits if limit is not None), default=None)
 
 
@@ -463,8 +440,7 @@ class SampleSpec(Frozen):
     of: str
     size: int
     order: SampleOrder
-    # Left out of JSON as long as it is what it always was.
-    seed: Annotated[int, Field(exclude_if=lambda seed: seed == DEFAULT_SEED)] = DEFAULT_SEED
+    seed: int = DEFAULT_SEED
 
 
 class PluginSpec(Frozen):
@@ -514,15 +490,13 @@ class BenchmarkSpec(Frozen):
     max_tokens: Annotated[int | None, IDENTITY]
     frequency_penalty: Annotated[float | None, IDENTITY]
     """Parameters of its answers; None where they are not known, as in imported runs."""
-    # Left out of JSON where none is set.
-    parameters: Annotated[dict[str, JsonValue], IDENTITY, Field(exclude_if=lambda parameters: not parameters)] = {}  # noqa: RUF012  (pydantic copies it)
+    parameters: Annotated[dict[str, JsonValue], IDENTITY] = {}  # noqa: RUF012  (pydantic copies it)
     """All other parameters of its answers by name, the system prompt among them."""
     sample: Annotated[SampleSpec | None, IDENTITY] = None
     """None when its set was taken as it is."""
-    # Left out of JSON where there are none.
-    left_out: Annotated[tuple[int, ...], IDENTITY, Field(exclude_if=lambda positions: not positions)] = ()
+    left_out: Annotated[tuple[int, ...], IDENTITY] = ()
     """Positions of its source's questions that an adopted set leaves out."""
-    kept_by: Annotated[str | None, IDENTITY, Field(exclude_if=lambda name: name is None)] = None
+    kept_by: Annotated[str | None, IDENTITY] = None
     """The adopted set that says what is kept of replies; None splits thinking off by this project's rule."""
     samples: Annotated[int, IDENTITY] = 1
     """Answers to each question, the single one included."""
@@ -532,22 +506,18 @@ class BenchmarkSpec(Frozen):
     """Each makes one more answer to each question; `single`, the single answer as it is, is the first."""
     judges: Annotated[tuple[str, ...], GROWS] = ()
     """Names; rules before those that leave to a model what the rule cannot tell."""
-    # Left out of JSON for the project's own benchmarks.
-    entry: Annotated[PluginEntry | None, MOVES, Field(exclude_if=lambda entry: entry is None)] = None
+    entry: Annotated[PluginEntry | None, MOVES] = None
     """Definition of a plugin's benchmark."""
-    # The rest is left out of JSON where nothing was imported.
-    imported_judges: Annotated[tuple[str, ...], IDENTITY, Field(exclude_if=lambda names: not names)] = ()
+    imported_judges: Annotated[tuple[str, ...], IDENTITY] = ()
     """Whose judgements were imported; `judges` are those that the run has here."""
-    imported_samples: Annotated[int | None, IDENTITY, Field(exclude_if=lambda number: number is None)] = None
+    imported_samples: Annotated[int | None, IDENTITY] = None
     """Samples in all: each question's, and one more for each row that repeats a question. None: not imported."""
-    question_texts: Annotated[
-        Literal["known", "some known", "unknown"], IDENTITY, Field(exclude_if=lambda texts: texts == "known")
-    ] = "known"
-    """False where the texts of its questions are unknown: nobody can judge its answers."""
-    limit: Annotated[int | None, Grows(_wider), Field(exclude_if=lambda limit: limit is None)] = None
+    question_texts: Annotated[Literal["known", "some known", "unknown"], IDENTITY] = "known"
+    """False where the texts of its questions are unknown: no one can judge its answers."""
+    limit: Annotated[int | None, Grows(_wider)] = None
     """Only the first so many of its questions; None: all."""
-    asked: Annotated[tuple[str, ...] | None, Field(exclude_if=lambda asked: asked is None)] = None
-    """Identities of the questions that a decision has asked so far; None: the run is none of a decision."""
+    asked: tuple[str, ...] | None = None
+    """Identities of the questions that a decision has asked so far; None: the run is of no decision."""
 
     @property
     def all_judges(self) -> tuple[str, ...]:
@@ -577,19 +547,17 @@ class BenchmarkSpec(Frozen):
 
 
 class PassSpec(Frozen):
-    """A pass of a pipeline with its settings, and the version that they were given to."""
+    """A pass of a pipeline with its settings."""
 
     name: str
     config: dict[str, JsonValue]
-    version: Annotated[str, Field(exclude_if=lambda version: version == "1")] = "1"
     endpoint: Endpoint | None = None
     """Endpoint of the model that it asks; None when it asks none."""
-    # Left out of JSON for the project's own passes.
-    config_hash: Annotated[str | None, Field(exclude_if=lambda config_hash: config_hash is None)] = None
+    config_hash: str | None = None
     """Hash by which `pass_outputs` knows a plugin's pass, kept with the run for when its file is gone."""
 
     def __eq__(self, other: object) -> bool:
-        """Compare all but `config_hash`, which follows from the rest and the plugin, and which older specs lack."""
+        """Compare all but `config_hash`, which follows from the rest and the plugin."""
         return isinstance(other, PassSpec) and self._content == other._content
 
     def __hash__(self) -> int:
@@ -636,8 +604,7 @@ class ImportedSpec(Frozen):
         not_recorded: What the files do not say.
     """
 
-    # Left out of JSON for trees.
-    form: Annotated[Literal["tree", "caches", "log"], Field(exclude_if=lambda form: form == "tree")] = "tree"
+    form: Literal["tree", "caches", "log"] = "tree"
     display_name: str
     generation: int
     source: str
@@ -655,9 +622,8 @@ class RunSpec(Frozen):
     """
 
     version: Literal[2] = 2
-    # Left out of JSON as long as nothing was imported.
-    origin: Annotated[Literal["own", "imported"], Field(exclude_if=lambda origin: origin == "own")] = "own"
-    imported: Annotated[ImportedSpec | None, Field(exclude_if=lambda imported: imported is None)] = None
+    origin: Literal["own", "imported"] = "own"
+    imported: ImportedSpec | None = None
     model: Annotated[str, IDENTITY]
     run_tag: Annotated[str, IDENTITY]
     endpoint: Annotated[Endpoint | None, MOVES]
@@ -671,27 +637,21 @@ class RunSpec(Frozen):
     """Whose samples the shared ones are, in turn; none: the model's own."""
     consensus: Annotated[ModelSpec | None, MOVES] = None
     """Makes the strategies' calls; None is the model itself."""
-    shares_samples: Annotated[bool, Field(exclude_if=lambda shared: not shared)] = False
+    shares_samples: bool = False
     """Whether other runs of `quick-eval` and `generate-cache` may use its samples, and it theirs."""
-    # Left out of JSON when there are none.
-    added_pipelines: Annotated[tuple[str, ...], Field(exclude_if=lambda names: not names)] = ()
+    added_pipelines: tuple[str, ...] = ()
     """Pipelines of passes that were added to stored answers, as names joined by commas; others belong to the run."""
-    plugins: Annotated[tuple[PluginSpec, ...], Field(exclude_if=lambda plugins: not plugins)] = ()
+    plugins: tuple[PluginSpec, ...] = ()
     """Plugin files that it uses."""
 
     @classmethod
     def read(cls, stored: str | Mapping[str, Any]) -> "RunSpec":
-        """The spec as the lake has it, as JSON or as plain data; one of an earlier version says the same in new words.
+        """The spec as the lake has it, as JSON or as plain data.
 
         Raises:
-            pydantic.ValidationError: It is none.
+            pydantic.ValidationError: It is not valid.
         """
-        values = dict(orjson.loads(stored) if isinstance(stored, str) else stored)
-        if (limit := values.pop("limit", None)) is not None:  # of the whole run, before benchmarks had their own
-            values["benchmarks"] = {name: {"limit": limit, **own} for name, own in values["benchmarks"].items()}
-        if values.get("kind") == _LEGACY_KIND:
-            return cls.model_validate(_from_caches(values) if "system" in values else _from_tree(values))
-        return cls.model_validate(values if {"version", "kind"} & values.keys() else _from_version_1(values))
+        return cls.model_validate(orjson.loads(stored) if isinstance(stored, str) else stored)
 
     @property
     def run_id(self) -> str:
@@ -771,7 +731,7 @@ class RunSpec(Frozen):
         """Return one of its benchmarks for reports, also one of a plugin that is gone.
 
         Raises:
-            ConfigurationError: There is none of that name.
+            ConfigurationError: There is no such name.
         """
         entry = self.benchmarks[name].entry if name in self.benchmarks else None
         return entry.to_benchmark(name) if entry else get_benchmark(name)
@@ -814,79 +774,3 @@ class RunSpec(Frozen):
 def _of_rule(name: str) -> str | None:
     """Whom a rule leaves something to."""
     return name.partition("+")[2] or None if name.startswith(RULE) else None
-
-
-def _from_version_1(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Judges and ensembles were of the whole run, and who graded what rules cannot tell was no judge."""
-    own = {name: values[name] for name in ("model", "endpoint")}
-    spec = {name: value for name, value in values.items() if name not in {"ensemble", "judges"}}
-    ensemble, judges = values.get("ensemble") or {}, list(values["judges"])
-    of_benchmark: dict[str, Any] = {}
-    if ensemble:
-        members, consensus = ensemble["members"], ensemble["consensus"]
-        spec["members"] = [] if members == [own] else members
-        spec["consensus"] = None if consensus == own else consensus
-        of_benchmark = {"single": ensemble["single"], "strategies": [SINGLE, *ensemble["strategies"]]}
-    if grader := ensemble.get("grader"):
-        endpoint = TypeAdapter(Endpoint).validate_python(grader["endpoint"])
-        judges = [{"model": grader["model"], "endpoint": endpoint, **judge_defaults(endpoint)}]
-    models = [judge_name(judge["model"], judge.get("prompt")) for judge in judges]
-    spec["benchmarks"] = {
-        name: settings | of_benchmark | {"judges": judge_names(name, models)}
-        for name, settings in values["benchmarks"].items()
-    }
-    return spec | {"judges": judges, "version": 2}
-
-
-def _from_tree(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the document of a run that an early version imported from a tree."""
-    benchmarks = {
-        name: {
-            **{key: settings[key] for key in ("question_set", "question_set_sha256", "n_questions")},
-            **dict.fromkeys(("prompt_hash", "temperature", "max_tokens", "frequency_penalty", "source_revision")),
-            "source": TREE,
-            "imported_judges": settings["judges"],
-            "imported_samples": settings["n_planned"],
-        }
-        for name, settings in values["benchmarks"].items()
-    }
-    known = {name: values[name] for name in ("display_name", "generation", "judges", "not_recorded")}
-    return {
-        **{name: values[name] for name in ("model", "run_tag")},
-        "origin": "imported",
-        "imported": known | {"source": values["sources"][0]},
-        "endpoint": None,
-        "benchmarks": benchmarks,
-        "judges": [],
-    }
-
-
-def _from_caches(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the document of a run that an early version imported from caches; it had one temperature."""
-    benchmarks = {
-        name: {
-            **{key: settings[key] for key in ("question_set", "question_set_sha256", "question_texts", "n_questions")},
-            **dict.fromkeys(("prompt_hash", "max_tokens", "frequency_penalty", "source_revision")),
-            "temperature": values["temperature"],
-            "source": CACHES,
-            "samples": settings["samples"],
-            "imported_judges": settings["judges"],
-            "imported_samples": settings["n_planned"],
-        }
-        for name, settings in values["benchmarks"].items()
-    }
-    return {
-        **{name: values[name] for name in ("model", "run_tag")},
-        "origin": "imported",
-        "imported": imported_caches(values["model"], values["not_recorded"]),
-        "endpoint": None,
-        "benchmarks": benchmarks,
-        "judges": [],
-    }
-
-
-def imported_caches(model: str, not_recorded: str) -> ImportedSpec:
-    """Return the recorded facts of a run that was imported from caches."""
-    return ImportedSpec(
-        form="caches", display_name=model, generation=1, source=CACHES, judges=(), not_recorded=not_recorded
-    )

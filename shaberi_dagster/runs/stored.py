@@ -11,16 +11,16 @@ from typing import Any
 import orjson
 import polars as pl
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.lake.schemas import RUNS, STAGE_TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.endpoints import changed_parameters, not_sent, renamed_parameters
+from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.runs.marks import contradictions, widened
 from shaberi_dagster.runs.questions import load_questions, store_question_set
 from shaberi_dagster.runs.spec import PassSpec, RunSpec, pipeline_name
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import VERSION
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import (
     FURTHER_ANSWERS,
     NUMBERED,
@@ -29,7 +29,6 @@ from shaberi_dagster.util.identity import (
     check_run_tag,
     run_id_of,
 )
-from shaberi_dagster.util.names import check_known
 
 
 def stored_spec(run_id: str, workspace: Workspace) -> RunSpec:
@@ -108,43 +107,6 @@ def run_before(lake: Lake, model: str, tag: str) -> RunSpec | None:
     return first.model_copy(update={"run_tag": tag, "judges": judges, "added_pipelines": ()})
 
 
-def chosen_runs(lake: Lake, models: Sequence[str], tags: Sequence[str], sources: Sequence[str]) -> pl.DataFrame:
-    """Select the runs with these models, tags and trees, by their identity; none of a kind means all.
-
-    Args:
-        lake: Where they are.
-        models: Only these, or runs as MODEL@@TAG.
-        tags: Only with one of these tags, base tags, `TAG-run*`, or tags of their import.
-        sources: Only imported from these trees.
-
-    Raises:
-        ConfigurationError: The lake has no such model, tag or tree.
-    """
-    columns = ["run_id", "model", "run_tag", "base_tag", "import_tag", "run_number", "source"]
-    chosen = runs = lake.read("runs", columns=columns).sort("run_id")
-    for kind, given, names_of in (("model", models, _models), ("tag", tags, _tags), ("source", sources, _sources)):
-        if given:
-            names = [names_of(row) for row in runs.iter_rows(named=True)]
-            check_known(kind, given, set[str]().union(*names))
-            matching = [run for run, own in zip(runs["run_id"], names, strict=True) if not own.isdisjoint(given)]
-            chosen = chosen.filter(pl.col("run_id").is_in(matching))
-    return chosen
-
-
-def _models(run: Mapping[str, Any]) -> set[str]:
-    """Return the names by which a run is chosen: its model, itself, and its model with each of its tags."""
-    return {run["model"], run["run_id"], *(f"{run['model']}@@{tag}" for tag in _tags(run))}
-
-
-def _tags(run: Mapping[str, Any]) -> set[str]:
-    numbered = [] if run["run_number"] is None else [f"{run['base_tag']}{NUMBERED}"]
-    return {*filter(None, (run["run_tag"], run["base_tag"], run["import_tag"])), *numbered}
-
-
-def _sources(run: Mapping[str, Any]) -> set[str]:
-    return set(filter(None, [run["source"]]))
-
-
 def store_run(spec: RunSpec, workspace: Workspace) -> None:
     """Store the spec, the question sets it names and what may be spent, and say which addresses changed.
 
@@ -197,7 +159,7 @@ def differences(stored: RunSpec, asked: RunSpec) -> list[str]:
     found = contradictions(stored, asked)
     if any(settings.samples > 1 for settings in stored.benchmarks.values()):
         found += _other_models("samples of", stored.sampled_models, asked.sampled_models)
-    if stored.has_consensus and (stored.consensus or stored.endpoint):  # of an imported run nobody has been asked yet
+    if stored.has_consensus and (stored.consensus or stored.endpoint):  # of an imported run no one has been asked yet
         found += _other_models("consensus model", [stored.consensus_model], [asked.consensus_model])
     return found
 
@@ -219,7 +181,9 @@ def merged(stored: RunSpec, asked: RunSpec) -> RunSpec:
         )
     # Those that are asked for come last: where the beginning of one has another's name, the later one counts.
     again = {pipeline_name(pipeline) for pipeline in asked.passes}
-    kept = (_moved_along(pipeline, asked.judges) for pipeline in stored.passes if pipeline_name(pipeline) not in again)
+    judged_before = {judge.name: judge.endpoint.base_url for judge in stored.judges}
+    moved = {judged_before[judge.name]: judge.endpoint for judge in asked.judges if judge.name in judged_before}
+    kept = (_moved_along(pipeline, moved) for pipeline in stored.passes if pipeline_name(pipeline) not in again)
     new = again - {pipeline_name(pipeline) for pipeline in stored.passes}
     added = (*stored.added_pipelines, *sorted(new))
     return widened(stored, asked).model_copy(update={"passes": (*kept, *asked.passes), "added_pipelines": added})
@@ -254,21 +218,14 @@ def _addresses(spec: RunSpec) -> dict[str, str]:
     }
 
 
-def _moved_along(pipeline: Sequence[PassSpec], judges: Sequence[JudgeSpec]) -> tuple[PassSpec, ...]:
-    """A stored pipeline, whose passes ask where the judges are, also when these have moved."""
-
-    def moved(settings: PassSpec) -> PassSpec:
-        left = (
-            judge.endpoint
-            for judge in judges
-            if settings.endpoint and settings.endpoint.base_url in judge.endpoint.earlier
-        )
-        there = next(left, None)
-        if settings.endpoint is None or there is None:
-            return settings
-        return settings.model_copy(update={"endpoint": there.moved_from(settings.endpoint)})
-
-    return tuple(map(moved, pipeline))
+def _moved_along(pipeline: Sequence[PassSpec], moved: Mapping[str, Endpoint]) -> tuple[PassSpec, ...]:
+    """Return a stored pipeline whose passes call the judges' servers; `moved` has the new endpoint by old address."""
+    return tuple(
+        settings.model_copy(update={"endpoint": moved.get(settings.endpoint.base_url, settings.endpoint)})
+        if settings.endpoint
+        else settings
+        for settings in pipeline
+    )
 
 
 def _not_sent(spec: RunSpec) -> list[str] | None:

@@ -6,37 +6,35 @@ import gc
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Self, TypeVar
-from weakref import WeakValueDictionary
+from typing import Any, TypeVar
 
 import polars as pl
 import uvloop
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.journal.backends import journals_of
-from shaberi_dagster.journal.base import Journals
+from shaberi_dagster.lake.catalog import logged_versions, refresh_catalog
+from shaberi_dagster.lake.journal.backends import journals_of
+from shaberi_dagster.lake.journal.base import Journals
 from shaberi_dagster.lake.schemas import PRICES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.embedded import start_embedded
 from shaberi_dagster.llm.endpoints import endpoint_prices
 from shaberi_dagster.llm.prices import PriceList
-from shaberi_dagster.prompts.library import PromptLibrary
+from shaberi_dagster.runs.results.results_tree import export_runs, is_exported, reason_of, write_manifest
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.tasks.prompts.library import PromptLibrary
+from shaberi_dagster.util.errors import ConfigurationError, is_interrupt
 from shaberi_dagster.util.progress import LogReporter, Reporter
 
 T = TypeVar("T")
 _CLEAN_UP_SECONDS = 15.0
 _reporter: ContextVar[Reporter | None] = ContextVar("reporter", default=None)
-_lakes = WeakValueDictionary[Path, Lake]()
-"""Lakes that this process works on, each with its tables open: to open one reads all of its log."""
 
 
 @contextmanager
@@ -102,70 +100,102 @@ class EngineThread:
         gc.unfreeze()
 
 
-Unpublished = dict[str, dict[str, int]]
-"""Runs, each with versions of tables."""
-
-
 @dataclass
 class Workspace:
-    """Resources of an installation; `exchange.installation` adds those that stand above the stages.
+    """An installation: its folders, the lake, what calls need, and what is to be published.
 
     Attributes:
         settings: Its folders.
         environment: Where API keys are read from.
         default_reporter: Told about progress unless `reporting_to` says otherwise.
         options: How calls are made.
-        spender: Workspaces of this process with the same one share a budget; "" has one of its own.
-        unpublished: Runs that changed and whose results are to be written at the end (`publishing`); of each the
-            versions of the lake's tables that its manifest tells of.
+        unpublished: Runs that changed and whose results are to be written at the end; of each the versions of the
+            lake's tables that its manifest tells of.
     """
 
     settings: Settings
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     default_reporter: Reporter = field(default_factory=lambda: LogReporter(lambda _: None))
     options: CallOptions = field(default_factory=CallOptions)
-    spender: str = ""
-    unpublished: Unpublished = field(default_factory=dict)
+    unpublished: dict[str, dict[str, int]] = field(default_factory=dict)
+    _is_published_later: bool = field(default=False, init=False)
 
     @cached_property
     def budget(self) -> Budget:
         """Budget that all calls share."""
-        own = Budget(self.options.max_cost, self.options.max_tokens_total, prices=self.prices)
-        return _budgets.setdefault(self.spender, own) if self.spender else own
+        return Budget(self.options.max_cost, self.options.max_tokens_total, prices=self.prices)
 
     @cached_property
     def lake(self) -> Lake:
-        """The Delta tables: where commands get them for writing, so that the first that does upgrades an older lake."""
-        folder = self.settings.warehouse
-        if (lake := _lakes.get(folder)) is not None:
-            lake.refresh()
-            return lake
-        # A copy of this workspace upgrades: the lake ends with the last of those that work on it.
-        return _lakes.setdefault(folder, Lake(folder, upgrade=replace(self).upgrade))
-
-    def upgrade(self, lake: Lake) -> None:
-        """Bring a lake of an earlier format up to date.
-
-        Raises:
-            ConfigurationError: This workspace does not know how: `exchange.installation` does.
-        """
-        raise ConfigurationError(f"the lake in {lake.folder} has an earlier format, which nothing here upgrades")
+        """The Delta tables."""
+        return Lake(self.settings.warehouse)
 
     def begin(self, run_id: str) -> None:
-        """Hook: a run is about to change."""
+        """Let the manifest of a run say that it is running, before its first change."""
+        if run_id not in self.unpublished:
+            with suppress(Exception):  # what hinders a manifest hinders the other files too, which is said at the end
+                write_manifest(self.lake, run_id, self.settings.results, environment=self.environment)
 
     def changed(self, run_id: str, *, tells: bool = True) -> None:
-        """Hook: a stage of a run has ended; if it `tells`, readers are told at once and not at the end only."""
+        """Have a run published at the end; if it `tells`, its manifest says at once how far it is."""
+        told = self.unpublished.setdefault(run_id, {})
+        if not tells:
+            return
+        with suppress(Exception):
+            now = self.lake.versions()
+            if now != told:  # a stage that had nothing to do has changed nothing
+                write_manifest(self.lake, run_id, self.settings.results, environment=self.environment)
+                told.update(now)
 
-    def is_published(self, run_id: str) -> bool:  # noqa: ARG002
-        """Hook: return whether what is derived from a run for readers is up to date."""
-        return True
+    def is_published(self, run_id: str) -> bool:
+        """Return whether the results of a run are those of its state in the lake, as far as the manifest tells."""
+        return is_exported(self.lake, run_id, self.settings.results)
 
-    def with_lake(self, lake: Lake) -> Self:
-        """The same installation, at work on a lake as it is."""
-        other = replace(self)
-        other.__dict__["lake"] = lake
-        return other
+    @contextmanager
+    def published_at_the_end(self) -> Iterator[None]:
+        """Publish what changes within this context when it ends, also by an error or an interrupt.
+
+        Within another such context that is left to the outermost one.
+        """
+        if self._is_published_later:
+            yield
+            return
+        self._is_published_later = True
+        try:
+            yield
+        finally:
+            self._is_published_later = False
+            self.publish()
+
+    def publish(self) -> None:
+        """Bring the catalog up to date, and the results of the runs that changed; what hinders it is only noted.
+
+        A process killed with -9 does not: the next reader then writes the catalog, and the manifest says `running`
+        until the next command for the run, or `shaberi export`. Within `published_at_the_end` nothing is done.
+        """
+        lake, folder, note = self.lake, self.settings.results, self.reporter.note
+        if self._is_published_later or not logged_versions(lake.folder):
+            return
+        try:
+            refresh_catalog(lake)
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            note(f"the catalog of {lake.folder} could not be written: {reason_of(error)}; its next reader tries again")
+        run_ids = sorted(self.unpublished)
+        self.unpublished.clear()
+        if not run_ids:
+            return
+        try:
+            failed = export_runs(
+                lake, folder, run_ids=run_ids, environment=self.environment, hindrances=(Exception,)
+            ).failed
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            failed = {", ".join(run_ids): reason_of(error)}
+        for run, reason in failed.items():
+            note(f"the results of run {run} in {folder} could not be written: {reason}; `shaberi export` writes them")
 
     @cached_property
     def prices(self) -> PriceList:
@@ -198,7 +228,7 @@ class Workspace:
         """The templates as they are now.
 
         Raises:
-            ConfigurationError: The user's folder is none, so that others would be used without a word.
+            ConfigurationError: The user's folder does not exist, so that others would be used without a word.
         """
         if not self.settings.prompts.is_dir():
             raise ConfigurationError(f"{self.settings.prompts} is no folder: SHABERI_PROMPTS names one with templates")
@@ -227,4 +257,3 @@ class Workspace:
 
 
 _threads: dict[int, EngineThread] = {}
-_budgets: dict[str, Budget] = {}

@@ -130,7 +130,7 @@ def paired_p_values(differences: Floats, benchmarks: Sequence[str]) -> Floats:
     """Compute p-values of the paired t test of the mean of the benchmarks' means, two-sided.
 
     Args:
-        differences: Shape (pairs, questions); NaN is none.
+        differences: Shape (pairs, questions); NaN: no score.
         benchmarks: Of the questions.
     """
     names = np.asarray(benchmarks)

@@ -77,35 +77,6 @@ class Comparison:
         return self.benchmarks if self.overall is None else (*self.benchmarks, self.overall)
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    """The scores of some questions; questions of one cluster are not independent."""
-
-    benchmarks: Sequence[str]
-    a: Sequence[float]
-    b: Sequence[float]
-    clusters: Sequence[object]
-
-    @classmethod
-    def of(cls, scores: pl.DataFrame) -> "_Pairs":
-        names = ("benchmark", "score_a", "score_b", "cluster")
-        return cls(*(scores[name].to_list() for name in names))
-
-    @property
-    def differences(self) -> list[float]:
-        return [a - b for a, b in zip(self.a, self.b, strict=True)]
-
-    @property
-    def n_clusters(self) -> int:
-        return len(set(zip(self.benchmarks, self.clusters, strict=True)))
-
-    def test(self) -> PermutationTest:
-        return sign_flip_test(self.differences, self.benchmarks, clusters=self.clusters)
-
-    def intervals(self, confidences: Sequence[float]) -> list[Interval | None]:
-        return sign_flip_intervals(self.differences, confidences, self.benchmarks, self.clusters)
-
-
 def compare(scores: pl.DataFrame, margins: Mapping[str, float] | None = None) -> Comparison:
     """A against B, paired by question.
 
@@ -122,11 +93,12 @@ def compare(scores: pl.DataFrame, margins: Mapping[str, float] | None = None) ->
         raise ValueError("no question has a score of both")
     if "cluster" not in common.columns:
         common = common.with_row_index("cluster")
-    parts = [_Pairs.of(part) for part in common.partition_by("benchmark", maintain_order=True)]
-    names = [part.benchmarks[0] for part in parts]
-    tests = [part.test() for part in parts]
+    common = common.with_columns(difference=pl.col("score_a").cast(pl.Float64) - pl.col("score_b"))
+    parts = common.partition_by("benchmark", maintain_order=True)
+    names = [part["benchmark"][0] for part in parts]
+    tests = [sign_flip_test(*_in_lists(part)) for part in parts]
     adjusted = holm([test.p_value for test in tests])
-    estimates = [clustered_mean_interval(part.differences, part.clusters) for part in parts]
+    estimates = [clustered_mean_interval(part["difference"].to_list(), part["cluster"].to_list()) for part in parts]
     known_margins = [(margins or {}).get(name) for name in names]
     alpha = ALPHA / max(sum(p > ALPHA for p in adjusted), 1)
     rows = tuple(
@@ -141,16 +113,16 @@ def compare(scores: pl.DataFrame, margins: Mapping[str, float] | None = None) ->
     estimate = mean_of_estimates(known) if len(known) == len(rows) else None
     margin = _mean([margin for margin in known_margins if margin is not None]) if None not in known_margins else None
     means = _mean([row.mean_a for row in rows]), _mean([row.mean_b for row in rows])
-    every, test = _Pairs.of(common), _Pairs.of(common).test()
+    test = sign_flip_test(*_in_lists(common))
     overall = _difference(
-        OVERALL, every, estimate, test, adjusted_p_value=test.p_value, alpha=ALPHA, margin=margin, means=means
+        OVERALL, common, estimate, test, adjusted_p_value=test.p_value, alpha=ALPHA, margin=margin, means=means
     )
     return Comparison(rows, overall)
 
 
 def _difference(
     name: str,
-    pairs: _Pairs,
+    pairs: pl.DataFrame,
     estimate: Estimate | None,
     test: PermutationTest,
     *,
@@ -160,19 +132,21 @@ def _difference(
     means: tuple[float, float] | None = None,
     n_tests: int = 1,
 ) -> Difference:
-    mean_a, mean_b = means or (_mean(pairs.a), _mean(pairs.b))
+    mean_a, mean_b = means or (_mean(pairs["score_a"]), _mean(pairs["score_b"]))
     spread = estimate is not None and estimate.standard_error > 0
     verdict: Verdict = "tied"
-    if 2.0 ** (1 - pairs.n_clusters) * n_tests > ALPHA:  # p when all differences have the same sign
+    least_p = 2.0 ** (1 - pairs.n_unique(["benchmark", "cluster"]))  # when all differences have the same sign
+    if least_p * n_tests > ALPHA:
         verdict = "too few"
     elif adjusted_p_value <= ALPHA:
         verdict = "better" if mean_a > mean_b else "worse"
-    interval, narrower = (
-        pairs.intervals([1 - alpha, 1 - 2 * alpha]) if any(pairs.differences) and verdict != "too few" else (None, None)
-    )
+    interval = narrower = None
+    if verdict != "too few" and any(pairs["difference"]):
+        differences, *groups = _in_lists(pairs)
+        interval, narrower = sign_flip_intervals(differences, [1 - alpha, 1 - 2 * alpha], *groups)
     return Difference(
         benchmark=name,
-        n=len(pairs.a),
+        n=pairs.height,
         mean_a=mean_a,
         mean_b=mean_b,
         difference=mean_a - mean_b,
@@ -200,5 +174,10 @@ def _agreeing(interval: Interval, verdict: Verdict) -> Interval:
     return Interval(min(lower, 0.0), max(upper, 0.0))
 
 
-def _mean(values: Sequence[float]) -> float:
-    return float(np.mean(values))
+def _in_lists(pairs: pl.DataFrame) -> tuple[list[float], list[object], list[object]]:
+    """Return what sign-flip tests take: differences, strata and clusters."""
+    return pairs["difference"].to_list(), pairs["benchmark"].to_list(), pairs["cluster"].to_list()
+
+
+def _mean(values: Sequence[float] | pl.Series) -> float:
+    return float(np.mean(list(values)))

@@ -20,7 +20,7 @@ SIGNIFICANCE = 0.10
 class Tally:
     """Counts of the questions of a dataset that the baseline and the run got right by one strategy.
 
-    A question without a verdict (a failure, or nobody can tell) is not right.
+    A question without a verdict (a failure, or no one can tell) is not right.
 
     Attributes:
         strategy: The strategy; `single` is one answer as it is.
@@ -96,7 +96,7 @@ class GateTest:
         tally: What it tests.
         p_value: One-sided; small when the run is worse.
         adjusted_p_value: For all tests of the gate; None when this one could not have failed whatever its discordant
-            questions had said, so that it is none of the gate's tests.
+            questions had said, so that it is not one of the gate's tests.
         level: At which it is tested while no other test has failed.
         regressed: Whether the run is shown to be worse.
     """

@@ -5,12 +5,14 @@ Plain Python on purpose: commands that only show scores start without NumPy and 
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import repeat
 from statistics import NormalDist, fmean
 
 CONFIDENCE = 0.95
+ERRORS_OF_HALF = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+"""Standard errors that half of a 95 % interval is wide."""
 _BISECTIONS = 60  # halvings of [-1, 1]: to the last bit
 
 
@@ -25,6 +27,10 @@ class Interval:
 
     lower: float
     upper: float
+
+    def with_error(self, value: float, down: float, up: float) -> "Interval":
+        """Return the interval with one more uncertainty of the value in it: the root of the sum of squares (MOVER)."""
+        return Interval(value - math.hypot(value - self.lower, down), value + math.hypot(self.upper - value, up))
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,15 @@ class Estimate:
     degrees_of_freedom: float
     ends: tuple[float, float] | None = None
 
+    def moved(self, shift: float, down: float, up: float) -> "Estimate":
+        """Return the estimate with a shift that may be lower by `down` or higher by `up`, within its scale."""
+        wider = self.interval.with_error(self.value, down, up)
+        value, lower, upper = (end + shift for end in (self.value, wider.lower, wider.upper))
+        if self.ends:
+            value, lower, upper = (min(max(end, self.ends[0]), self.ends[1]) for end in (value, lower, upper))
+        error = math.hypot(self.standard_error, (down + up) / 2 / ERRORS_OF_HALF)
+        return replace(self, value=value, interval=Interval(lower, upper), standard_error=error)
+
 
 def within(interval: Interval, reach: float) -> Interval:
     """Return the part of an interval of a difference that a scale of this width allows."""
@@ -65,30 +80,26 @@ def margin_of_error(sd: float | None, n: int) -> float | None:
     """
     if sd is None or n < 2:  # noqa: PLR2004
         return None
-    return t_quantile(n - 1, CONFIDENCE) * sd / math.sqrt(n)
+    return t_quantile(n - 1) * sd / math.sqrt(n)
 
 
-def mean_interval(
-    values: Sequence[float], bounds: tuple[float, float] | None = None, confidence: float = CONFIDENCE
-) -> Estimate | None:
+def mean_interval(values: Sequence[float], bounds: tuple[float, float] | None = None) -> Estimate | None:
     """The mean of independent values, such as the scores of different questions.
 
     Args:
         values: One per question.
         bounds: Ends of the scale, for the interval of `clustered_mean_interval`; None for the t interval.
-        confidence: Between 0 and 1.
 
     Returns:
         None for fewer than two values.
     """
-    return clustered_mean_interval(values, range(len(values)), bounds, confidence)
+    return clustered_mean_interval(values, range(len(values)), bounds)
 
 
 def clustered_mean_interval(
     values: Sequence[float],
     clusters: Sequence[Hashable],
     bounds: tuple[float, float] | None = None,
-    confidence: float = CONFIDENCE,
     weights: Sequence[float] | None = None,
 ) -> Estimate | None:
     """The mean of all values, where values of one cluster (samples of one question) are not independent.
@@ -108,7 +119,6 @@ def clustered_mean_interval(
         values: At least one per cluster.
         clusters: The cluster of each value.
         bounds: Ends of the scale; None for the t interval.
-        confidence: Between 0 and 1.
         weights: Of each value in the mean, 1 on average; None: 1.
 
     Returns:
@@ -126,24 +136,23 @@ def clustered_mean_interval(
     squares = math.fsum(deviation**2 for deviation in deviations.values())
     standard_error = math.sqrt(n / (n - 1) * squares) / len(values)
     if bounds is None:
-        return _t_estimate(mean, standard_error, n, n - 1, confidence)
+        return _t_estimate(mean, standard_error, n, n - 1)
     # Scores outside of the scale are counted as given.
     ends = min(bounds[0], *values), max(bounds[1], *values)
-    variance = _bounded_variance(mean, standard_error, n, ends, confidence)
-    interval = _bounded_interval(mean, variance, n, ends, t_quantile(n - 1, confidence))
+    variance = _bounded_variance(mean, standard_error, n, ends)
+    interval = _bounded_interval(mean, variance, n, ends, t_quantile(n - 1))
     return Estimate(mean, interval, n, standard_error, n - 1, ends)
 
 
-def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDENCE) -> Estimate:
+def mean_of_estimates(estimates: Sequence[Estimate]) -> Estimate:
     """The unweighted mean of independent estimates, such as of benchmarks; of one it is that one.
 
-    Its variance is the sum of theirs / k²; degrees of freedom by Welch and Satterthwaite (1946). If all of them stay
+    Its variance is the sum of those / k²; degrees of freedom by Welch and Satterthwaite (1946). If all of them stay
     within a scale, so does the mean: their variances are those of their intervals, with one more question each that
     spreads over the whole scale, and the interval is Wilson's within the mean of the scales. Else it is the t interval.
 
     Args:
         estimates: At least one; each has its standard error.
-        confidence: Between 0 and 1.
     """
     k = len(estimates)
     if k == 1:
@@ -153,17 +162,16 @@ def mean_of_estimates(estimates: Sequence[Estimate], confidence: float = CONFIDE
     scales = [estimate.ends for estimate in estimates if estimate.ends is not None]
     if len(scales) < k:
         variances = [estimate.standard_error**2 / k**2 for estimate in estimates]
-        return _t_estimate(value, standard_error, n, _welch(variances, estimates), confidence)
+        return _t_estimate(value, standard_error, n, _welch(variances, estimates))
     variances = [
-        _bounded_variance(estimate.value, estimate.standard_error, estimate.n, scale, confidence) / k**2
+        _bounded_variance(estimate.value, estimate.standard_error, estimate.n, scale) / k**2
         for estimate, scale in zip(estimates, scales, strict=True)
     ]
     degrees_of_freedom = _welch(variances, estimates)
     ends = fmean(low for low, _ in scales), fmean(high for _, high in scales)
     # As many questions as if each spread over its whole scale.
     least_n = k**2 / math.fsum(1 / estimate.n for estimate in estimates)
-    t = t_quantile(degrees_of_freedom, confidence)
-    interval = _bounded_interval(value, math.fsum(variances), least_n, ends, t)
+    interval = _bounded_interval(value, math.fsum(variances), least_n, ends, t_quantile(degrees_of_freedom))
     return Estimate(value, interval, n, standard_error, degrees_of_freedom, ends)
 
 
@@ -174,18 +182,17 @@ def _welch(variances: Sequence[float], estimates: Sequence[Estimate]) -> float:
     return math.fsum(variances) ** 2 / spread if spread else min(estimate.degrees_of_freedom for estimate in estimates)
 
 
-def wilson_interval(successes: float, n: float, confidence: float = CONFIDENCE) -> Interval | None:
+def wilson_interval(successes: float, n: float) -> Interval | None:
     """The score interval of a proportion (Wilson 1927, with the exact normal quantile).
 
     Args:
         successes: From 0 to n.
         n: Number of trials.
-        confidence: Between 0 and 1.
 
     Returns:
         None without trials.
     """
-    return _wilson(successes / n, n, _normal_quantile(confidence)) if n else None
+    return _wilson(successes / n, n, ERRORS_OF_HALF) if n else None
 
 
 def exact_interval(successes: float, n: float, confidence: float = CONFIDENCE) -> Interval:
@@ -204,9 +211,7 @@ def exact_interval(successes: float, n: float, confidence: float = CONFIDENCE) -
     return Interval(lower, upper)
 
 
-def paired_proportions_interval(
-    only_first: int, only_second: int, n: int, confidence: float = CONFIDENCE
-) -> Interval | None:
+def paired_proportions_interval(only_first: int, only_second: int, n: int) -> Interval | None:
     """The difference of two proportions, first - second, over the same questions.
 
     Tango's score interval (1998, Statistics in Medicine 17:891), which Fagerland, Lydersen and Laake (2014, Statistics
@@ -217,19 +222,17 @@ def paired_proportions_interval(
         only_first: Questions that only the first got right.
         only_second: Questions that only the second got right.
         n: All questions.
-        confidence: Between 0 and 1.
 
     Returns:
         None without questions.
     """
     if not n:
         return None
-    z = _normal_quantile(confidence)
-    return Interval(_tango_lower(only_first, only_second, n, z), -_tango_lower(only_second, only_first, n, z))
+    return Interval(_tango_lower(only_first, only_second, n), -_tango_lower(only_second, only_first, n))
 
 
-def _tango_lower(only_first: int, only_second: int, n: int, z: float) -> float:
-    """The difference below the observed one at which the score statistic is z."""
+def _tango_lower(only_first: int, only_second: int, n: int) -> float:
+    """The difference below the observed one at which the score statistic is the normal quantile."""
     low, high = -1.0, (only_first - only_second) / n
     for _ in repeat(None, _BISECTIONS):
         difference = (low + high) / 2
@@ -238,22 +241,20 @@ def _tango_lower(only_first: int, only_second: int, n: int, z: float) -> float:
         c = -only_second * difference * (1 - difference)
         share = (math.sqrt(max(b * b - 8 * n * c, 0.0)) - b) / (4 * n)
         variance = n * max(2 * share + difference * (1 - difference), 0.0)
-        if only_first - only_second - n * difference > z * math.sqrt(variance):
+        if only_first - only_second - n * difference > ERRORS_OF_HALF * math.sqrt(variance):
             low = difference
         else:
             high = difference
     return (low + high) / 2
 
 
-def _bounded_variance(
-    mean: float, standard_error: float, n: int, ends: tuple[float, float], confidence: float
-) -> float:
+def _bounded_variance(mean: float, standard_error: float, n: int, ends: tuple[float, float]) -> float:
     """The mean's variance, of n questions and one more that spreads over the whole scale."""
     low, high = ends
     width = high - low
     if not width:
         return 0.0
-    t = t_quantile(n - 1, confidence)
+    t = t_quantile(n - 1)
     centre = ((mean - low) / width + t * t / (2 * n)) / (1 + t * t / n)
     return ((n - 1) * standard_error**2 + width**2 * centre * (1 - centre) / n) / n
 
@@ -277,18 +278,14 @@ def _wilson(share: float, n: float, z: float) -> Interval:
     return Interval(max((centre - half) / scale, 0.0), min((centre + half) / scale, 1.0))
 
 
-def _t_estimate(value: float, standard_error: float, n: int, degrees_of_freedom: float, confidence: float) -> Estimate:
-    margin = t_quantile(degrees_of_freedom, confidence) * standard_error
+def _t_estimate(value: float, standard_error: float, n: int, degrees_of_freedom: float) -> Estimate:
+    margin = t_quantile(degrees_of_freedom) * standard_error
     return Estimate(value, Interval(value - margin, value + margin), n, standard_error, degrees_of_freedom)
 
 
 @lru_cache(maxsize=1024)
-def t_quantile(degrees_of_freedom: float, confidence: float) -> float:
+def t_quantile(degrees_of_freedom: float, confidence: float = CONFIDENCE) -> float:
     """The upper end of the middle `confidence` of Student's t."""
     from scipy import special
 
     return float(special.stdtrit(degrees_of_freedom, (1 + confidence) / 2))
-
-
-def _normal_quantile(confidence: float) -> float:
-    return NormalDist().inv_cdf((1 + confidence) / 2)

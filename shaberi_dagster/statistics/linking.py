@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from shaberi_dagster.statistics.comparison import OVERALL
-from shaberi_dagster.statistics.intervals import CONFIDENCE, Interval
+from shaberi_dagster.statistics.intervals import Interval, t_quantile
 from shaberi_dagster.statistics.power import POWER
 
 FEWEST_MODELS = 5
@@ -80,15 +80,16 @@ def _offset(name: str, scores: "pl.DataFrame") -> Offset:
     slope = _slope(old, new, benchmarks, weights)
     others = [models != model for model in range(n_models)] if n_models > 1 else []
     left_out = [_slope(old[rest], new[rest], benchmarks[rest], weights[rest]) for rest in others]
+    jackknife_error = float(np.sqrt((n_models - 1) * np.array(left_out, dtype=np.float64).var())) if left_out else 0.0
     return Offset(
         benchmark=name,
         n=len(old),
         n_models=n_models,
         offset=offset,
-        interval=_around(offset, error, free) if n_models > 1 else None,
+        interval=_around(offset, t_quantile(free) * error) if n_models > 1 else None,
         standard_error=error,
         slope=slope,
-        slope_interval=_around(slope, _jackknife_error(left_out), n_models - 1)
+        slope_interval=_around(slope, t_quantile(n_models - 1) * jackknife_error)
         if slope and left_out and None not in left_out
         else None,
         spread=float(np.sqrt(np.mean(np.bincount(benchmarks, residuals**2) / np.maximum(sizes - 1, 1)))),
@@ -135,15 +136,7 @@ def _slope(old: _Floats, new: _Floats, benchmarks: npt.NDArray[np.int64], weight
     return (yy - xx + math.hypot(yy - xx, 2 * xy)) / (2 * xy) if xy > 0 else None
 
 
-def _jackknife_error(left_out: Sequence[float | None]) -> float:
-    values = np.array(left_out, dtype=np.float64)
-    return float(np.sqrt((len(values) - 1) * values.var()))
-
-
-def _around(value: float, error: float, degrees_of_freedom: float) -> Interval:
-    from scipy import special
-
-    reach = float(special.stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2)) * error
+def _around(value: float, reach: float) -> Interval:
     return Interval(value - reach, value + reach)
 
 
@@ -164,7 +157,7 @@ def chance_granted(error: float, n_models: int, margin: float, offset: float = 0
         return float(abs(offset) < margin)
     free = n_models - 1
     errors = error * np.sqrt(stats.chi2.ppf(_QUANTILES, free) / free)
-    room = margin - float(special.stdtrit(free, (1 + CONFIDENCE) / 2)) * errors
+    room = margin - t_quantile(free) * errors
     inside = special.ndtr((room - offset) / error) - special.ndtr((-room - offset) / error)
     return float(np.where(room > 0, inside, 0.0).mean())
 

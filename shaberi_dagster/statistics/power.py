@@ -115,7 +115,7 @@ def detectable_fisher_drop(baseline: float, n_baseline: int, n_current: int, alp
 
 
 def _critical_counts(baseline_correct: _Integers, n_baseline: int, n_current: int, alpha: float) -> _Integers:
-    """For each count of the baseline the largest current count with p <= alpha; -1 if there is none."""
+    """For each count of the baseline the largest current count with p <= alpha; -1 without one."""
     from scipy import stats
 
     low, high = np.full_like(baseline_correct, -1), np.full_like(baseline_correct, n_current + 1)

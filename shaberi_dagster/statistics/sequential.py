@@ -183,17 +183,16 @@ class History:
         np.fill_diagonal(covariance, np.diag(sample) * (1 + _RIDGE) + _RIDGE * np.diag(sample).mean() + _TINY)
         return cls(means, covariance, weights)
 
-    def order(self, rng: np.random.Generator, audit_share: float = AUDIT_SHARE) -> Order:
+    def order(self, rng: np.random.Generator) -> Order:
         """The order in which the mean over all questions is known soonest, with places for an audit.
 
         Args:
             rng: Rotates the order and draws the audit.
-            audit_share: How many of the places are drawn at random.
         """
         n = len(self.weights)
         rest = self.covariance.copy()
         open_ = np.ones(n, dtype=bool)
-        audit = rng.random(n) < audit_share
+        audit = rng.random(n) < AUDIT_SHARE
         chosen = np.empty(n, dtype=np.intp)
         for place in range(n):
             candidates = np.flatnonzero(open_)
@@ -311,7 +310,7 @@ class Anytime:
         """The greatest log capital so far, after each question, of who bets that the mean is above or below another.
 
         Args:
-            differences: A - B, shape (pairs, questions); NaN is none.
+            differences: A - B, shape (pairs, questions); NaN: no score.
             order: Of the questions.
             mean: Of the differences, as it is doubted.
             sign: 1 bets that it is larger, -1 that it is smaller.
@@ -383,7 +382,7 @@ class Anytime:
         """The means that no bet has ruled out after some questions.
 
         Args:
-            differences: Of one pair, shape (questions,); NaN is none, or not asked yet.
+            differences: Of one pair, shape (questions,); NaN: no score, or not asked yet.
             order: From `order`.
             n_asked: How many of it are asked.
             since: How many of it were asked before the first bet.

@@ -117,19 +117,16 @@ def sign_flip_test(
         strata: The benchmark of each; None is one stratum.
         clusters: What changes its sign as one within a stratum, such as the categories of questions; None: each one.
     """
-    values = np.asarray(differences, dtype=np.float64)
-    index, sizes = _strata(values.size, strata)
-    members = _members(index, clusters)
-    common = math.lcm(*map(int, sizes))
+    values, sizes, members = _grouped(differences, strata, clusters)
     steps = _whole_numbers(values)
     if steps is not None:
         sums = np.zeros(members.max() + 1, dtype=np.int64)
-        np.add.at(sums, members, steps * (common // sizes[index]))
+        np.add.at(sums, members, steps * (math.lcm(*map(int, np.unique(sizes))) // sizes))
         if int(np.abs(sums).sum()) * np.count_nonzero(sums) <= _MOST_STEPS:
             p = _all_signs(sums[sums != 0]) if sums.any() else 1.0
             return PermutationTest(p, exact=True)
     # In an order of their own, so that that of the questions and benchmarks makes no difference.
-    weighted = np.sort(np.asarray(np.bincount(members, values / sizes[index]), dtype=np.float64))
+    weighted = np.sort(np.asarray(np.bincount(members, values / sizes), dtype=np.float64))
     return PermutationTest(_random_signs(weighted), exact=False)
 
 
@@ -151,9 +148,8 @@ def is_shown_by_sign_flips(
         strata: The benchmark of each; None is one stratum.
         clusters: What changes its sign as one.
     """
-    values = np.asarray(differences, dtype=np.float64)
-    index, sizes = _strata(values.size, strata)
-    sums = np.bincount(_members(index, clusters), values / sizes[index])
+    values, sizes, members = _grouped(differences, strata, clusters)
+    sums = np.bincount(members, values / sizes)
     squares = float(np.square(sums).sum())
     if squares and 2 * math.exp(-(float(sums.sum()) ** 2) / (2 * squares)) <= level:
         return True
@@ -182,9 +178,8 @@ def sign_flip_intervals(
     Returns:
         An interval for each confidence; None where there are so few questions that no difference is refused.
     """
-    values = np.asarray(differences, dtype=np.float64)
-    index, sizes = _strata(values.size, strata)
-    members, shares = _members(index, clusters), 1 / sizes[index]
+    values, sizes, members = _grouped(differences, strata, clusters)
+    shares = 1 / sizes
     sums, weights = np.bincount(members, values * shares), np.bincount(members, shares)
     order = np.lexsort((weights, sums))
     sums, weights, subsets = sums[order], weights[order], _subsets(sums.size)
@@ -197,19 +192,18 @@ def sign_flip_intervals(
     return intervals
 
 
-def _strata(n: int, strata: Sequence[object] | None) -> tuple[_Integers, _Integers]:
-    """The stratum of each value, as a number, and how many values each has."""
-    named = np.zeros(n) if strata is None else np.asarray(strata)
+def _grouped(
+    differences: Sequence[float], strata: Sequence[object] | None, clusters: Sequence[object] | None
+) -> tuple[_Floats, _Integers, _Integers]:
+    """The differences, how many their strata have, and their clusters as numbers: those of two strata are two."""
+    values = np.asarray(differences, dtype=np.float64)
+    named = np.zeros(values.size) if strata is None else np.asarray(strata)
     _, index, sizes = np.unique(named, return_inverse=True, return_counts=True)
-    return index, sizes
-
-
-def _members(strata: _Integers, clusters: Sequence[object] | None) -> _Integers:
-    """The cluster of each value, as a number: clusters of two strata are two."""
     if clusters is None:
-        return np.arange(strata.size)
+        return values, sizes[index], np.arange(values.size)
     numbers: dict[tuple[int, object], int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in zip(strata.tolist(), clusters, strict=True)])
+    keys = zip(index.tolist(), clusters, strict=True)
+    return values, sizes[index], np.array([numbers.setdefault(key, len(numbers)) for key in keys])
 
 
 def _subsets(n: int) -> _Floats:

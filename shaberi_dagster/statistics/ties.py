@@ -55,7 +55,7 @@ def compare_pairs(scores: npt.ArrayLike, benchmarks: Sequence[str]) -> PairwiseD
     chosen by the same scores, so that comparing it with the others alone would find differences by chance.
 
     Args:
-        scores: runs x questions x judges, NaN where there is none.
+        scores: runs x questions x judges, NaN without one.
         benchmarks: The benchmark of each question.
     """
     table = np.asarray(scores, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""The guard before every web server of ours, which sees each request and WebSocket before the application does."""
+"""The guard before every web server, which sees each request and WebSocket before the application does."""
 
 import hmac
 import ipaddress
@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketClose
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
 
 TOKEN_VARIABLE = "SHABERI_UI_TOKEN"  # noqa: S105  (the name of the variable)
 READING = frozenset({"GET", "HEAD"})
@@ -130,7 +130,7 @@ def is_loopback(host: str) -> bool:
 
 
 class Guard:
-    """Middleware that lets through only requests of known names and origins, by whoever may send them.
+    """Middleware that lets through only requests of known names and origins, from any sender.
 
     Args:
         app: The application.
@@ -178,7 +178,8 @@ class Guard:
         has_token = scheme.lower() == "bearer" and self._access.is_token(token.strip())
         if not has_token and (refusal := self._without_token(request, method)):
             return refusal
-        if method not in READING and _media_type(request) != "application/json":
+        media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if method not in READING and media_type != "application/json":
             return _text("only application/json", 415)
         return None
 
@@ -192,7 +193,7 @@ class Guard:
         return site in {"cross-site", "same-site"} and not is_link
 
     def _without_token(self, request: HTTPConnection, method: str) -> Response | None:
-        """Return the response to a browser that logs in, or to whoever shows neither a cookie nor an origin."""
+        """Return the response to a browser that logs in, or to a client that shows neither a cookie nor an origin."""
         parameters = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
         given = dict(parameters).get(_PARAMETER, "")
         if method == "GET" and self._access.is_token(given):
@@ -210,10 +211,6 @@ class Guard:
 
 def _text(message: str, status: int) -> Response:
     return PlainTextResponse(f"{message}\n", status)
-
-
-def _media_type(request: HTTPConnection) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _name_of(authority: str) -> str:

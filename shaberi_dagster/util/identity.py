@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import orjson
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
 
 _SAFE = frozenset(string.ascii_letters + string.digits + "._-")
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")

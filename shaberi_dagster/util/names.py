@@ -1,10 +1,10 @@
-"""Names that a user gives: whether there is such a one, and which may have been meant."""
+"""Names that a user gives: whether they exist, and which may have been meant."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
 
 _MOST_SHOWN = 10
 _MOST_OF_A_KIND = 40

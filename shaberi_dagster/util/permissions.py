@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
 
 GROUP_VARIABLE = "SHABERI_SHARED_GROUP"
 _ONLY_USER, _ONLY_GROUP, _OTHERS = 0o077, 0o007, 0o005
@@ -19,7 +19,7 @@ _user_umasks: list[int] = []
 
 
 def shared_group(environment: Mapping[str, str] = os.environ) -> int | None:
-    """Return the number of the group that shares what is made; None where nobody does.
+    """Return the number of the group that shares what is made; None where no one does.
 
     Raises:
         ConfigurationError: There is no such group, or the user is not in it.

@@ -4,7 +4,7 @@ import errno
 import socket
 from contextlib import ExitStack, closing, suppress
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -15,7 +15,7 @@ def listen(host: str, port: int) -> socket.socket:
         port: The port; 0: any that is free.
 
     Raises:
-        ConfigurationError: Another program has the port, or the host is none of this machine.
+        ConfigurationError: Another program has the port, or the host is not one of this machine.
     """
     try:
         return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -30,7 +30,7 @@ def check_free(host: str, port: int) -> None:
     """Refuse an address that a server cannot listen on.
 
     Raises:
-        ConfigurationError: Another program has the port, or the host is none of this machine.
+        ConfigurationError: Another program has the port, or the host is not one of this machine.
     """
     listen(host, port).close()
 

@@ -14,17 +14,16 @@ from urllib.parse import parse_qsl, urlsplit
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.statements import fetch_frame
-from shaberi_dagster.reports.comparison import ComparisonReport, Side, read_runs
+from shaberi_dagster.reports.blocks import Table, megabytes
+from shaberi_dagster.reports.comparison import ComparisonReport
 from shaberi_dagster.reports.ensemble import QuickReport
-from shaberi_dagster.reports.figures import megabytes
+from shaberi_dagster.reports.ensemble_page import ensemble_result
 from shaberi_dagster.reports.gate import GateReport
-from shaberi_dagster.reports.question_grid import MOST_SIDES, read_sides
-from shaberi_dagster.reports.reading import scale_rows
-from shaberi_dagster.reports.report import Table
-from shaberi_dagster.show.ensemble import ensemble_result
+from shaberi_dagster.reports.questions import MOST_SIDES, read_sides
+from shaberi_dagster.reports.reading import Side, scale_rows, scored_runs
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.permissions import user_umask
 from shaberi_dagster.viewer.requests import N_QUESTIONS, FileRequest
 from shaberi_dagster.viewer.web.address import PageAddress, page_url
@@ -74,7 +73,7 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
     models = list(request.models) or best_models(source, leaderboard)
     chosen = (*common, *(("m", model) for model in models))
     first = PAGES[leaderboard.path](source, leaderboard)
-    others = range(2, first.values["board"].n_pages + 1)
+    others = range(2, first.values["board"]["n_pages"] + 1)
     addresses = [PageAddress("/", (*leaderboard.items, ("page", str(page)))) for page in others]
     addresses += [PageAddress("/questions", chosen), PageAddress("/compare", chosen)] if models else []
     pages = {leaderboard: first} | {address: PAGES[address.path](source, address) for address in addresses}
@@ -121,7 +120,7 @@ def about_ensemble(source: Source, report: QuickReport, gate: GateReport | None)
         gate: The gate.
     """
     run_id = report.run_id
-    scored = {row["run_id"] for row in read_runs(source.catalog)}
+    scored = {row["run_id"] for row in scored_runs(source.catalog)}
     wanted = dict.fromkeys([*([gate.baseline_run_id] if gate else []), run_id])
     run_ids = [candidate for candidate in wanted if candidate in scored]
     pages = {PageAddress("/ensemble", (("run", run_id),)): ensemble_page(run_id, ensemble_result(report, gate))}

@@ -7,11 +7,12 @@ from typing import Annotated
 from pydantic import Field
 
 from shaberi_dagster.reports.requests import Judges, Pipeline, Sources, Tags
-from shaberi_dagster.runs.option import InGroup, Option
+from shaberi_dagster.runs.option import FLAT, option
 
 N_QUESTIONS = 5
 
 
+@FLAT
 @dataclass(frozen=True)
 class FileRequest:
     """A request for a file about the whole lake.
@@ -27,15 +28,28 @@ class FileRequest:
 
     models: Annotated[
         Sequence[str],
-        Field(description="Compare this model, or MODEL@@TAG; default: the best two"),
-        Option("with --html", ("--model",), metavar="MODEL", repeated=True, known="models"),
+        option(
+            "with --html",
+            "Compare this model, or MODEL@@TAG; default: the best two",
+            name="--model",
+            metavar="MODEL",
+            known="models",
+        ),
     ] = ()
-    tags: Annotated[Tags, InGroup("with --html")] = ()
-    sources: Annotated[Sources, InGroup("with --html")] = ()
-    judges: Annotated[Judges, InGroup("with --html")] = ()
-    pipeline: Annotated[Pipeline, InGroup("with --html")] = ""
+    tags: Annotated[Tags, option("with --html")] = ()
+    sources: Annotated[Sources, option("with --html")] = ()
+    judges: Annotated[Judges, option("with --html")] = ()
+    pipeline: Annotated[Pipeline, option("with --html")] = ""
     n_questions: Annotated[
         int,
-        Field(ge=0, le=100, description="Of how many questions, those that differ most, answers are in"),
-        Option("with --html", ("--questions",), metavar="N"),
+        Field(ge=0, le=100),
+        option(
+            "with --html",
+            "Of how many questions, those that differ most, answers are in",
+            name="--questions",
+            metavar="N",
+        ),
     ] = N_QUESTIONS
+
+
+DEFAULT_FILE = FileRequest()

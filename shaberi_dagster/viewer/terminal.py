@@ -1,14 +1,12 @@
 """A terminal browser of answers: runs, their questions page by page, and one question with models side by side.
 
-Everything is read through `reports.inspection`, a page or a question at a time. Texts of models are shown as text:
+Everything is read through `reports.questions`, a page or a question at a time. Texts of models are shown as text:
 no cell and no label is read as markup.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
-import duckdb
 from rich.text import Text
 from textual import on
 from textual.app import App, ComposeResult
@@ -18,18 +16,12 @@ from textual.events import Key
 from textual.screen import ModalScreen, Screen
 from textual.widgets import DataTable, Footer, Input, Static
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.reports.figures import decimals
-from shaberi_dagster.reports.inspection import (
-    PAGE,
-    Filter,
-    check_filter,
-    read_questions,
-    read_texts,
-)
-from shaberi_dagster.reports.report import Row
-from shaberi_dagster.show.answers import answers_texts, question_text
-from shaberi_dagster.show.text import printable, truncate, truncate_apart, width_of
+from shaberi_dagster.lake.statements import Catalog
+from shaberi_dagster.reports.blocks import Row, Rows, decimals
+from shaberi_dagster.reports.question_page import answers_texts, question_text
+from shaberi_dagster.reports.questions import PAGE, Filter, check_filter, read_questions, read_texts
+from shaberi_dagster.util.errors import ConfigurationError
+from shaberi_dagster.util.text import printable, truncate, truncate_apart, width_of
 
 _NAME_WIDTH, _TAG_WIDTH, _BESIDE_NAMES = 16, 16, 43  # the latter: mark, score, counts and status, never cut
 _CATEGORY_WIDTH, _QUESTION_WIDTH = 16, 60
@@ -70,7 +62,7 @@ class _ListScreen(Screen[None]):
         self.query_one(DataTable).focus()
 
     def show(self) -> None:
-        """Make the list anew."""
+        """Make the list again."""
         raise NotImplementedError
 
     def say(self, *lines: str) -> None:
@@ -104,7 +96,7 @@ class RunsScreen(_ListScreen):
     ]
     HINT = "words of model and tag"
 
-    def __init__(self, runs: Sequence[Row], chosen: Filter) -> None:
+    def __init__(self, runs: Rows, chosen: Filter) -> None:
         super().__init__()
         self._runs, self._chosen = runs, chosen
         self._marked: list[int] = []
@@ -193,7 +185,7 @@ class QuestionsScreen(_ListScreen):
     ]
     HINT = "benchmark:elyza judge:gpt score<5 failed loses sort:difference words"
 
-    def __init__(self, runs: Sequence[Row], chosen: Filter) -> None:
+    def __init__(self, runs: Rows, chosen: Filter) -> None:
         super().__init__()
         self.runs = runs
         self._chosen = chosen
@@ -262,7 +254,7 @@ class QuestionsScreen(_ListScreen):
 
     @on(Input.Submitted)
     def filtered(self, event: Input.Submitted) -> None:
-        """Show what the filter leaves, or say why it is none."""
+        """Show what the filter leaves, or say what is wrong with it."""
         try:
             chosen = Filter.parse(event.value)
             check_filter(_app(self).catalog, chosen, [run["run_id"] for run in self.runs])
@@ -287,12 +279,12 @@ class QuestionsScreen(_ListScreen):
 
     def action_failed(self) -> None:
         """Only what failed, or everything."""
-        self._chosen = replace(self._chosen, failed=not self._chosen.failed)
+        self._chosen = self._chosen.with_other_flag("failed")
         self.show()
 
     def action_loses(self) -> None:
         """Only where A is below another run, or everything."""
-        self._chosen = replace(self._chosen, loses=not self._chosen.loses)
+        self._chosen = self._chosen.with_other_flag("loses")
         self.show()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool:  # noqa: ARG002
@@ -419,8 +411,8 @@ class Inspector(App[None]):
 
     def __init__(
         self,
-        catalog: duckdb.DuckDBPyConnection,
-        runs: Sequence[Row],
+        catalog: Catalog,
+        runs: Rows,
         chosen: Filter,
         *,
         together: bool = False,

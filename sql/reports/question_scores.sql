@@ -1,5 +1,5 @@
 -- The single scores of some runs, as the metrics have them: a row for each list of questions, with the runs and judges that
--- have scores of these as JSON. question_ids is null where metrics are of before format 6 (filled_metrics has their scores).
+-- have scores of these as JSON.
 -- $cells: run, judge and benchmark of each wanted one, as JSON: of thousands a list would take as long as all the rest.
 with cells as (
     select cell[1] as run_id, cell[2] as judge, cell[3] as benchmark

@@ -4,10 +4,7 @@ with parts as (
         benchmark, question_set, coalesce(samples, 1) as samples, judges, strategies,
         least(
             (spec ->> ('$.benchmarks."' || benchmark || '".n_questions'))::bigint,
-            coalesce(
-                (spec ->> ('$.benchmarks."' || benchmark || '".limit'))::bigint, (spec ->> '$.limit')::bigint,
-                1e12::bigint
-            )
+            coalesce((spec ->> ('$.benchmarks."' || benchmark || '".limit'))::bigint, 1e12::bigint)
         ) as n_questions
     from run_benchmarks
     join runs using (run_id)

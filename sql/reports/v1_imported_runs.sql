@@ -1,5 +1,5 @@
 -- The imported runs of some models.
-select run_id, model, run_tag, import_tag, source, json_extract(spec, '$.generation')::bigint as generation
+select run_id, model, run_tag, import_tag, source
 from lake.runs
 where model between $first and $last
   and list_contains($models, model)

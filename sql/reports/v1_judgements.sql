@@ -7,4 +7,4 @@ where model between $first and $last
   and list_contains($models, model)
   and strategy is null
   and generation is null
-  and run_id not in (select run_id from lake.runs where len(json_extract(spec, '$.benchmarks.*.asked')) > 0)
+  and run_id not in (select run_id from lake.runs where list_count(json_extract_string(spec, '$.benchmarks.*.asked')) > 0)

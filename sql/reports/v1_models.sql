@@ -7,7 +7,7 @@ from (
     where ($tags = [] or list_contains($tags, run_tag) or run_id in (
         select run_id from lake.runs where list_contains($tags, import_tag)
     ))
-      and run_id not in (select run_id from lake.runs where len(json_extract(spec, '$.benchmarks.*.asked')) > 0)
+      and run_id not in (select run_id from lake.runs where list_count(json_extract_string(spec, '$.benchmarks.*.asked')) > 0)
     group by all
     union all
     select model, generation is not null, count(*)
@@ -15,7 +15,7 @@ from (
     where ($tags = [] or list_contains($tags, run_tag) or run_id in (
         select run_id from lake.runs where list_contains($tags, import_tag)
     ))
-      and run_id not in (select run_id from lake.runs where len(json_extract(spec, '$.benchmarks.*.asked')) > 0)
+      and run_id not in (select run_id from lake.runs where list_count(json_extract_string(spec, '$.benchmarks.*.asked')) > 0)
     group by all
 )
 where $sources = [] or model in (select model from lake.legacy_files where list_contains($sources, source))

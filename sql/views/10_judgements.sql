@@ -11,13 +11,12 @@ with dated as (
     group by all
 )
 select
-    judgements.* replace (coalesce(judge_configs.judge_config_hash, judgements.judge_config_hash) as judge_config_hash),
+    judgements.*,
     dated.prompt_generation,
     case
         when runs.source is not null and not starts_with(judgements.judge, 'rule:')
             then coalesce(dated.generation_certainty, 'unknown')
     end as generation_certainty
 from lake.judgements
-left join judge_configs on former_hash = judgements.judge_config_hash
 left join (select run_id, source from lake.runs) as runs on runs.run_id = judgements.run_id
 left join dated on dated.source = runs.source and dated.judge = judgements.judge;

@@ -1,6 +1,6 @@
 -- One row per run × benchmark: its question set, how many samples each question has, whether the single answer is a sample
 -- of its own or the first of those that strategies share (null: no strategy), the strategies (none: an empty list), and
--- who judges (null in runs of earlier programs: see judgements). Of imported runs only what their files say.
+-- who judges. Of imported runs only what their files say.
 create view run_benchmarks as
 with stored as (
     select run_id, model, run_tag, spec, unnest(json_keys(spec, '$.benchmarks')) as benchmark
@@ -15,13 +15,7 @@ select
     settings ->> 'question_set' as question_set,
     settings ->> 'question_set_sha256' as question_set_sha256,
     (settings ->> 'samples')::bigint as samples,
-    -- Runs of earlier versions have what follows once, for all their benchmarks.
-    coalesce(settings ->> 'single', spec ->> '$.ensemble.single') as single,
-    coalesce(
-        (settings -> 'strategies')::varchar[],
-        case when spec ->> '$.ensemble.single' is not null
-            then list_prepend('single', (spec -> '$.ensemble.strategies')::varchar[]) end,
-        []
-    ) as strategies,
+    settings ->> 'single' as single,
+    (settings -> 'strategies')::varchar[] as strategies,
     (settings -> 'judges')::varchar[] as judges
 from own;

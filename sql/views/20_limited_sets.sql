@@ -4,12 +4,12 @@ with limited as (
     -- Of these runs alone: of all, taking specs apart is most of the work of a leaderboard.
     select run_id, spec, unnest(json_keys(spec, '$.benchmarks')) as benchmark
     from lake.runs
-    where contains(spec, '"limit":') -- of a benchmark, or of the whole run in older specs
+    where regexp_matches(spec, '"limit": ?[0-9]')
 ),
 of_sets as (
     select
         run_id, benchmark, json_extract_string(spec, '$.benchmarks."' || benchmark || '".question_set') as question_set,
-        coalesce(spec ->> ('$.benchmarks."' || benchmark || '".limit'), spec ->> '$.limit')::bigint as n_asked
+        (spec ->> ('$.benchmarks."' || benchmark || '".limit'))::bigint as n_asked
     from limited
 )
 select run_id, benchmark, question_set, n_asked

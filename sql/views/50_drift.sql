@@ -9,7 +9,7 @@ with scales as (
     group by benchmark
 ),
 decided as (
-    select run_id from lake.runs where len(json_extract(spec, '$.benchmarks.*.asked')) > 0
+    select run_id from lake.runs where list_count(json_extract_string(spec, '$.benchmarks.*.asked')) > 0
 ),
 replaced as (
     select

@@ -4,6 +4,7 @@
 """
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -48,27 +49,47 @@ def _options(flag: str) -> int:
     return sum(line.startswith("  --") for line in text.splitlines())
 
 
-_LIFE_OF_A_RUN = ("runs", "stages", "defs", "cluster", "doctor", "cli")
+def _results() -> int:
+    """Count the lines of what is written of runs, which stands with the exchange."""
+    return sum(len(house.lines_in(path)) for path in _files("shaberi_dagster/runs/results/*.py"))
+
+
+_OUT_OF_USE = re.compile(
+    r"\b(anew|nobody|whoever|whomever|thereof|is none|of theirs|of ours|such a one|goes on|is told)\b"
+)
+
+
+def _words_out_of_use() -> int:
+    """Count words that other words replace, in the package and on pages; the history of changes keeps its own."""
+    pages = [path for path in (*_files("docs/**/*.md"), *_files("*.md")) if path.name != "CHANGELOG.md"]
+    return sum(
+        len(_OUT_OF_USE.findall(path.read_text(encoding="utf-8")))
+        for path in (*_files("shaberi_dagster/**/*.py"), *pages)
+    )
+
+
+_LIFE_OF_A_RUN = ("runs", "defs", "doctor", "cli")
 
 LIMITS: Mapping[str, tuple[Callable[[], float], float, float]] = {
-    "lines of code": (house.lines_of_code, 40_952, 33_000),
-    "lines of runs, stages, defs, cluster, doctor, cli": (lambda: house.lines_of_code(*_LIFE_OF_A_RUN), 10_575, 7_100),
-    "lines of reports, show": (lambda: house.lines_of_code("reports", "show"), 7_731, 5_150),
-    "lines of exchange": (lambda: house.lines_of_code("exchange"), 5_308, 4_900),
-    "classes": (lambda: len(house.nodes_of(ast.ClassDef)), 494, 380),
-    "functions": (lambda: len(house.nodes_of(*_FUNCTIONS)), 3_660, 2_900),
-    "packages": (lambda: len(house.packages()), 20, 15),
-    "floors": (lambda: max(house.floors(house.needs_of_rooms()).values()), 14, 10),
-    "modules with private names of a library": (lambda: len(house.modules_with_private_names()), 11, 2),
-    "lines of tests": (lambda: sum(len(house.lines_in(path)) for path in _files("tests/**/*.py")), 48_700, 40_000),
-    "SQL files": (lambda: len(_files("sql/**/*.sql")), 173, 150),
-    "scripts in perf": (lambda: len(_files("perf/*.py")), 25, 12),
+    "lines of code": (house.lines_of_code, 38_965, 33_000),
+    "lines of runs, defs, doctor, cli": (lambda: house.lines_of_code(*_LIFE_OF_A_RUN) - _results(), 9_631, 7_100),
+    "lines of reports": (lambda: house.lines_of_code("reports"), 6_531, 5_150),
+    "lines of exchange": (lambda: house.lines_of_code("exchange") + _results(), 5_069, 4_900),
+    "classes": (lambda: len(house.nodes_of(ast.ClassDef)), 436, 380),
+    "functions": (lambda: len(house.nodes_of(*_FUNCTIONS)), 3_394, 2_900),
+    "packages": (lambda: len(house.packages()), 14, 15),
+    "floors": (lambda: max(house.floors(house.needs_of_rooms()).values()), 10, 10),
+    "modules with private names of a library": (lambda: len(house.modules_with_private_names()), 2, 2),
+    "lines of tests": (lambda: sum(len(house.lines_in(path)) for path in _files("tests/**/*.py")), 43_016, 40_000),
+    "SQL files": (lambda: len(_files("sql/**/*.sql")), 159, 150),
+    "scripts in perf": (lambda: len(_files("perf/*.py")), 12, 12),
     "options of run-evals --help": (lambda: _options("--help"), 26, 40),
-    "options of run-evals --help-all": (lambda: _options("--help-all"), 69, 60),
-    "mean length of a line": (_mean_line, 44.5, 0),
-    "longest line": (lambda: max(map(len, _code_lines())), 153, 0),
-    "functions of more than 50 lines": (_long_functions, 18, 0),
-    "functions with more than 10 branches": (_branching_functions, 166, 0),
+    "options of run-evals --help-all": (lambda: _options("--help-all"), 60, 60),
+    "words out of use": (_words_out_of_use, 107, 0),
+    "mean length of a line": (_mean_line, 44.7, 0),
+    "longest line": (lambda: max(map(len, _code_lines())), 136, 0),
+    "functions of more than 50 lines": (_long_functions, 17, 0),
+    "functions with more than 10 branches": (_branching_functions, 157, 0),
 }
 """Each figure: how it is measured, its limit, and what is asked for.
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shaberi_dagster.benchmarks.choices import LETTERS, Choices
-from shaberi_dagster.benchmarks.upstream import listed
+from shaberi_dagster.tasks.benchmarks.choices import LETTERS, Choices
+from shaberi_dagster.tasks.benchmarks.upstream import listed
 
 pytestmark = pytest.mark.unit
 

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shaberi_dagster.benchmarks.files import read_rows
-from shaberi_dagster.errors import QuestionFileError
+from shaberi_dagster.tasks.benchmarks.files import read_rows
+from shaberi_dagster.util.errors import QuestionFileError
 
 pytestmark = pytest.mark.unit
 
@@ -75,7 +75,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, val
     pl.DataFrame({"a": values}).write_parquet(path := tmp_path / "a.parquet", compression="zstd")
     limits = {"MOST_ROW_CHARACTERS": 200, "MOST_CHARACTERS": 9_000, "_MOST_VALUES": 900}
     for name, most in limits.items():
-        monkeypatch.setattr(f"shaberi_dagster.benchmarks.files.{name}", most)
+        monkeypatch.setattr(f"shaberi_dagster.tasks.benchmarks.files.{name}", most)
     with pytest.raises(QuestionFileError, match=reason):
         list(read_rows(path))
 

@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from shaberi_dagster.benchmarks.questions import load_question_set
-from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.benchmarks.sampling import sample_questions, shuffled_indexes
+from shaberi_dagster.tasks.benchmarks.questions import load_question_set
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
+from shaberi_dagster.tasks.benchmarks.sampling import sample_questions, shuffled_indexes
 
 pytestmark = pytest.mark.corpus
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from shaberi_dagster.benchmarks.questions import load_question_set
-from shaberi_dagster.benchmarks.registry import BENCHMARKS, get_benchmark
+from shaberi_dagster.tasks.benchmarks.questions import load_question_set
+from shaberi_dagster.tasks.benchmarks.registry import BENCHMARKS, get_benchmark
 
 pytestmark = pytest.mark.corpus
 

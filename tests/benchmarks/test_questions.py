@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shaberi_dagster.benchmarks.questions import (
+from shaberi_dagster.tasks.benchmarks.questions import (
     Question,
     content_sha256,
     known_sets,
     load_question_set,
     set_name_of,
 )
-from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.errors import ConfigurationError, QuestionFileError
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
+from shaberi_dagster.util.errors import ConfigurationError, QuestionFileError
 
 pytestmark = pytest.mark.unit
 
@@ -323,7 +323,7 @@ def test_a_registered_part_of_a_set_is_cut_from_it(tmp_path, monkeypatch):
         f"rakuda@3: {{sha256: {content_sha256(parts)}}}\n"
         f"rakuda@2: {{sha256: {content_sha256([parts[0], parts[2]])}, subset_of: rakuda@3, without_positions: [2]}}\n"
     )
-    monkeypatch.setattr("shaberi_dagster.benchmarks.questions._KNOWN_SETS", registry)
+    monkeypatch.setattr("shaberi_dagster.tasks.benchmarks.questions._KNOWN_SETS", registry)
     known_sets.cache_clear()
     try:
         chosen = load_question_set(RAKUDA, "folder", tmp_path, "rakuda@2")

@@ -3,9 +3,9 @@ from itertools import islice
 
 import pytest
 
-from shaberi_dagster.benchmarks.questions import Question, QuestionSet, content_sha256
-from shaberi_dagster.benchmarks.sampling import mulberry32, ordered_questions, sample_questions, shuffled_indexes
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.tasks.benchmarks.questions import Question, QuestionSet, content_sha256
+from shaberi_dagster.tasks.benchmarks.sampling import mulberry32, ordered_questions, sample_questions, shuffled_indexes
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import sha256_text
 
 pytestmark = pytest.mark.unit

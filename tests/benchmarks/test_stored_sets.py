@@ -2,10 +2,10 @@
 
 import pytest
 
-from shaberi_dagster.benchmarks.questions import load_question_set
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
-from shaberi_dagster.benchmarks.sampling import sample_questions
 from shaberi_dagster.runs.questions import store_question_set, stored_question_set
+from shaberi_dagster.tasks.benchmarks.questions import load_question_set
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
+from shaberi_dagster.tasks.benchmarks.sampling import sample_questions
 
 pytestmark = pytest.mark.integration
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shaberi_dagster.benchmarks import upstream
-from shaberi_dagster.benchmarks.choices import Choices
-from shaberi_dagster.benchmarks.upstream import UpstreamRowError
+from shaberi_dagster.tasks.benchmarks import upstream
+from shaberi_dagster.tasks.benchmarks.choices import Choices
+from shaberi_dagster.tasks.benchmarks.upstream import UpstreamRowError
 
 pytestmark = pytest.mark.unit
 

@@ -3,16 +3,16 @@ import shutil
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
-from shaberi_dagster.cli.baseline import app
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.cli.shaberi import app
+from shaberi_dagster.deciding.promotion import promote
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports.baselines import promote
 from shaberi_dagster.reports.gate import check_regression
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError
+from tests import invoked
 from tests.commands import lake_of
 from tests.judged_ensembles import judged_ensemble
 
@@ -23,12 +23,12 @@ VERDICTS = {"gsm8k": {"single": [True] * 6 + [False] * 4, "elo": [True] * 8 + [F
 
 def invoke(*arguments):
     """What the command prints; what it raises is raised."""
-    return CliRunner(env={"COLUMNS": "200"}).invoke(app, list(arguments), catch_exceptions=False).stdout
+    return invoked.invoke(app, ["baseline", *arguments]).stdout
 
 
 def judged(folder, *runs):
     """The runs with these models and tags, and the lake that has them."""
-    own = Installation(Settings.from_environment(lake_of(folder)), environment={})
+    own = Workspace(Settings.from_environment(lake_of(folder)), environment={})
     return [judged_ensemble(own, VERDICTS, model=model, tag=tag) for model, tag in runs], own.settings.warehouse
 
 
@@ -124,24 +124,8 @@ def test_a_promotion_is_a_document_as_the_list_has_it(run):
     assert [promoted] == json.loads(invoke("list", "--json"))
 
 
-def test_a_name_cannot_be_taken_twice(run):
-    invoke("promote", "main", run.run_id)
-    with pytest.raises(ConfigurationError, match="baseline main exists and is never changed"):
-        invoke("promote", "main", run.run_id)
-
-
-def test_without_a_lake_there_is_one_clear_line():
-    with pytest.raises(ConfigurationError, match="no lake in"):
-        invoke("list")
-
-
-@pytest.mark.usefixtures("run")
-def test_the_list_says_so_when_it_is_empty():
-    assert invoke("list") == "no baselines; `shaberi baseline promote NAME --model MODEL` makes one\n"
-    assert json.loads(invoke("list", "--json")) == []
-
-
-def test_baselines_are_listed_with_what_they_got_right(workspace, run):
+def test_baselines_are_listed_with_what_they_got_right(workspace, run, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     promote(workspace.lake, run.run_id, "main", "a \x1b[31mred\u202e note")
     promote(workspace.lake, run.run_id, "other")
 

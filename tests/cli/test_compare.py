@@ -10,16 +10,14 @@ import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
-from shaberi_dagster.cli import shaberi
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.reports.comparison import compare as read_comparison
+from shaberi_dagster.reports.comparison import comparison_result
 from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
-from shaberi_dagster.reports.score_reading import read_scores
-from shaberi_dagster.show.comparison import comparison_result
-from shaberi_dagster.show.formats import write
+from shaberi_dagster.reports.scores import read_scores
+from shaberi_dagster.reports.write import write
 from shaberi_dagster.statistics.comparison import compare as compare_scores
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import run_id_of
 
 pytestmark = pytest.mark.integration
@@ -151,12 +149,6 @@ def test_two_models_are_compared_question_by_question(lake, compared):
     assert (row["p_value"], row["exact"]) == (reference.p_value, True)
     assert (report["a"]["model"], report["b"]["run_tags"]) == ("m", ["t"])
     assert report["warnings"] == []
-
-
-def test_the_other_way_round_the_verdict_is_the_other_one(lake, compared):
-    lake.add("m", scores(1, shift=2)).add("n", scores(2))
-    (row,) = only_rows(compared("n", "m"))
-    assert (row["verdict"], row["difference"] < 0) == ("worse", True)
 
 
 def test_scores_are_on_the_reported_scale_and_overall_is_the_mean_of_benchmarks(lake, compared):
@@ -431,9 +423,12 @@ def test_the_leaderboard_has_the_difference_of_compare(lake, compared, views):
                 lake.add(model, own, judge=judge, benchmark=benchmark)
     row = compared()["comparisons"][0]["rows"][-1]
     (ranking,) = read_scores(views.catalog, ScoreSelection()).rankings
-    tie = ranking.standings[1].tie
-    sign = 1 if ranking.standings[1].model == "m" else -1
-    assert (tie.difference, tie.n_common) == (pytest.approx(sign * row["difference"], abs=1e-12), row["n"])
+    tie = ranking["standings"][1]
+    sign = 1 if tie["model"] == "m" else -1
+    assert (tie["difference"], tie["n_common_questions"]) == (
+        pytest.approx(sign * row["difference"], abs=1e-12),
+        row["n"],
+    )
 
 
 def test_other_question_sets_are_not_compared_unless_the_questions_are_chosen(lake, compared):
@@ -467,11 +462,8 @@ REFUSED = [
     ("m@@t", {"judges": ["nobody"]}, "--judge: no judge 'nobody'; the lake has a"),
     ("m@@t", {"pipeline": "repetition"}, r"^A \(m\) has no scores under the passes repetition: `shaberi reprocess"),
     ("m@@t", {"pipeline": "lang_mixin"}, "unknown pass 'lang_mixin'; did you mean lang_mixing"),
-    ("m@@t", {"null_policy": "kind"}, "--null-policy must be one of"),
-    ("m@@t", {"output_format": "xml"}, "--format must be one of"),
     ("m@@t", {"over": "judges"}, "--over must be one of questions, categories"),
     ("m@@t", {"margin": 0}, "--margin must be above 0"),
-    ("m@@t", {"benchmarks": "nonsense"}, "nonsense"),
     ("m@@t", {"question_sets": ["tengu@7"]}, "no question set 'tengu@7'"),
 ]
 
@@ -488,107 +480,17 @@ def test_two_runs_of_one_model_are_named_by_run_id(lake, compared):
     assert only_rows(compared("org__m@@u", "org/m@@t", tag="z"))[0]["difference"] == 0.5
 
 
-def test_the_table_says_in_plain_words_what_could_not_be_seen(lake, compared):
-    a, b = scores(1), scores(2)
-    lake.add("m", a).add("n", b)
-
-    table = said(compared)
-
-    smallest = expected(a, b).minimum_detectable_effect
-    assert (
-        f"No difference shown on tengu@99: a difference below {smallest:.2f} could easily have been missed with 20 questions."
-        in table
-    )
-    assert "Null policy legacy: samples without a score are left out. Pass pipeline: baseline." in table
-
-
-def test_on_a_terminal_the_verdict_stands_first_and_each_judge_has_a_line(lake, compared, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    for judge, shift in (("a", 2), ("b", 0)):
-        for benchmark in ("tengu", "rakuda"):
-            lake.add("m", scores(1, shift=shift), judge=judge, benchmark=benchmark)
-            lake.add("n", scores(2), judge=judge, benchmark=benchmark)
-
-    whole = compared(output_format="table")
-    brief = compared(output_format="table", brief=True).splitlines()
-
-    assert brief[3].startswith("A is better overall, by ")
-    assert [line.split()[0] for line in brief if line.startswith(("a ", "b "))] == ["a", "b"]
-    assert sum("MDE" in line for line in brief) == 2
-    assert "Where A loses: inspect-output --model m --model n" in " ".join(brief)
-    assert len(brief) < 20 < len(whole.splitlines())
-    assert set(brief[3:8]) < set(whole.splitlines())
-
-
-def test_a_narrow_terminal_cuts_no_number(lake, compared, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    lake.add("日本語モデル", scores(1)).add("n", scores(2))
-
-    table = compared("日本語モデル", "n", output_format="table")
-
-    assert "…" not in table
-    assert "A = 日本語モデル  t" in table
-
-
-def test_a_wide_terminal_has_bars_in_ascii(lake, compared, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "140")
-    lake.add("m", scores(1, shift=2)).add("n", scores(2))
-
-    (line,) = [line for line in compared(output_format="table").splitlines() if line.startswith("tengu@99")]
-
-    bar = line.rpartition("better")[2]
-    assert bar.index("|") < bar.index("o")
-    assert bar.isascii()
-
-
-def test_csv_is_one_table_and_safe_for_spreadsheets(lake, compared):
-    for model in ("=cmd", "n"):
-        lake.add(model, [5.0, 6.0]).add(model, [5.0, 7.0], judge="b").add(model, [5.0, 7.0], benchmark="rakuda")
-
-    rows = list(csv.DictReader(io.StringIO(compared("=cmd", "n", output_format="csv"))))
-
-    assert {row["model_a"] for row in rows} == {"'=cmd"}
-    assert [(row["judge"], row["n_judges"], row["question_set"]) for row in rows] == [
-        ("", "2", "tengu@99"),
-        ("", "2", "rakuda@99"),
-        ("", "2", "overall"),
-        ("a", "1", "tengu@99"),
-        ("a", "1", "rakuda@99"),
-        ("a", "1", "overall"),
-        ("b", "1", "tengu@99"),
-    ]
-
-
 @pytest.mark.parametrize("output_format", ["table", "md", "csv"])
 def test_names_steer_neither_terminal_nor_markdown(output_format, lake, compared):
-    lake.add("a\x1b[2J|<b>", [5.0, 6.0]).add("n", [5.0, 6.0])
+    lake.add("=a\x1b[2J|<b>", [5.0, 6.0]).add("n", [5.0, 6.0])
 
-    shown = compared("a\x1b[2J|<b>", "n", output_format=output_format)
+    shown = compared("=a\x1b[2J|<b>", "n", output_format=output_format)
 
     assert "\x1b" not in shown
     if output_format == "md":
         assert r"\|\<b\>" in shown
-
-
-def test_markdown_is_a_table_with_what_it_means(lake, compared):
-    lake.add("m", scores(1, shift=2)).add("n", scores(2))
-
-    lines = compared(output_format="md").splitlines()
-
-    table = [line for line in lines if line.startswith("|")]
-    assert [line.count("|") for line in table] == [11, 11, 11]
-    assert any(line.startswith("- A is better on tengu@99, by ") for line in lines)
-
-
-def test_the_command_takes_the_documented_options(lake, workspace):
-    lake.add("m", [5.0, 6.0]).add("n", [5.0, 6.0])
-    lake.write(lambda table, rows: workspace.lake.append(table, pl.DataFrame(rows, infer_schema_length=None)))
-
-    result = CliRunner().invoke(
-        shaberi.app, ["compare", "m", "n", "--tag", "t", "--judge", "a", "--benchmark", "tengu", "--format", "json"]
-    )
-
-    assert (result.exit_code, json.loads(result.stdout)["comparisons"][0]["judges"]) == (0, ["a"])
+    if output_format == "csv":
+        assert "'=a" in shown
 
 
 def test_the_module_loads_without_polars_and_duckdb():

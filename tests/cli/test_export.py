@@ -5,13 +5,12 @@ import json
 import pytest
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
-from shaberi_dagster.cli.export import ExportOptions, export, run_export
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.outcomes import results_result, tree_result
-from shaberi_dagster.exchange.results.results_tree import ResultsExport, RunExport
-from shaberi_dagster.exchange.results.shaberi_v1 import Export, Note
-from shaberi_dagster.reports.report import Document, Sentences
+from shaberi_dagster.cli.export import export, run_export
+from shaberi_dagster.exchange.outcomes import tree_result
+from shaberi_dagster.exchange.shaberi_v1 import Export, Note
+from shaberi_dagster.reports.blocks import Document, Sentences
 from shaberi_dagster.reports.requests import RunSelection
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.example_runs import ask, stored_run
 from tests.permissions import read_only
 from tests.results_tree import assert_valid_tree
@@ -21,12 +20,6 @@ pytestmark = pytest.mark.integration
 
 def lines_of(document: Document) -> list[str]:
     return [line for block in document.blocks(None) if isinstance(block, Sentences) for line in block.lines]
-
-
-def test_a_plain_export_is_one_line() -> None:
-    done = Export("there", {"answers": 1, "judgements": 2}, {"answers": 1000, "judgements": 2000}, 3_000_000)
-
-    assert lines_of(tree_result(done)) == ["1 files with 1,000 answers and 2 with 2,000 judgements (3.0 MB) in there"]
 
 
 def test_what_is_odd_is_counted_with_an_example() -> None:
@@ -44,26 +37,11 @@ def test_what_is_odd_is_counted_with_an_example() -> None:
     ]
 
 
-def test_results_are_summed_up_with_what_is_not_complete() -> None:
-    runs = [
-        RunExport("a@@x-run1", "there/a/x-run1", "complete", files=10, written=3, removed=1, size=1_500_000),
-        RunExport("a@@x-run2", "there/a/x-run2", "partial", files=10, written=0, removed=0, size=500_000),
-    ]
-    done = ResultsExport("there", runs, summaries=["there/a/x.summary.json"], failed={"b@@x": "No space left"})
-
-    assert lines_of(results_result(done)) == [
-        "2 runs as 20 files (2.0 MB) in there: 3 written, 17 unchanged, 1 removed",
-        "1 summaries of multi-runs",
-        "1 of these runs are not complete, e.g. a@@x-run2",
-        "not exported: b@@x: No space left",
-    ]
-
-
 def test_without_options_all_runs_go_to_the_folder_of_the_results(workspace, mock, settings, capsys) -> None:
     for tag in ("one", "two"):
         stored_run(workspace, ask(mock, tag=tag))
 
-    code = run_export(settings, RunSelection(), ExportOptions())
+    code = run_export(settings, RunSelection())
 
     assert code == FINE
     assert assert_valid_tree(settings.results)["manifest"] == 2
@@ -74,8 +52,8 @@ def test_the_document_names_each_run_and_its_folder(workspace, mock, settings, t
     stored_run(workspace, ask(mock, tag="one"))
     stored_run(workspace, ask(mock, tag="two"))
 
-    how = ExportOptions(output=tmp_path / "there", compact=True, as_json=True)
-    run_export(settings, RunSelection(tags=["two"]), how)
+    selection = RunSelection(tags=["two"])
+    run_export(settings, selection, output=tmp_path / "there", compact=True, as_json=True)
 
     document = json.loads(capsys.readouterr().out)
     assert document["format"] == "results"
@@ -87,7 +65,7 @@ def test_a_run_that_cannot_be_written_is_a_failed_part(workspace, mock, settings
     (settings.results / "mock-model").mkdir(parents=True)
     (settings.results / "mock-model" / "one").write_text("in the way")
 
-    assert run_export(settings, RunSelection(), ExportOptions()) == FAILED_PARTS
+    assert run_export(settings, RunSelection()) == FAILED_PARTS
 
 
 @pytest.mark.parametrize(
@@ -100,12 +78,12 @@ def test_a_run_that_cannot_be_written_is_a_failed_part(workspace, mock, settings
 )
 def test_what_does_not_go_together_is_refused(settings, arguments, complaint) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
-        run_export(settings, RunSelection(), ExportOptions(**arguments))
+        run_export(settings, RunSelection(), **arguments)
 
 
 def test_the_old_trees_have_no_compact_form(tmp_path) -> None:
     with pytest.raises(ConfigurationError, match="--compact is of --format results"):
-        export(RunSelection(), ExportOptions(output=tmp_path, output_format="shaberi-v1", compact=True))
+        export(output=tmp_path, output_format="shaberi-v1", compact=True)
 
 
 @pytest.mark.parametrize("output_format", ["results", "shaberi-v1"])
@@ -122,10 +100,10 @@ def test_a_bad_place_is_refused_before_anything_is_written(output_format, worksp
         (foreign, f"{foreign} is neither empty nor" if output_format == "results" else "nothing to export"),
     ):
         with pytest.raises(ConfigurationError, match=reason):
-            run_export(settings, RunSelection(), ExportOptions(output=place, output_format=output_format))
+            run_export(settings, RunSelection(), output=place, output_format=output_format)
     with (
         read_only(locked),
         pytest.raises(ConfigurationError, match=f"{locked} cannot be written"),
     ):
-        run_export(settings, RunSelection(), ExportOptions(output=locked, output_format=output_format))
+        run_export(settings, RunSelection(), output=locked, output_format=output_format)
     assert sorted(path.name for path in foreign.iterdir()) == ["thesis.tex"]

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from shaberi_dagster.cli import shaberi
 from shaberi_dagster.lake.store import Lake
 from tests.inspected import N_QUESTIONS, made
+from tests.invoked import invoke
 
 pytestmark = pytest.mark.integration
 
@@ -20,7 +20,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 
 def _said(*arguments: str) -> str:
-    return CliRunner().invoke(shaberi.app, arguments, catch_exceptions=False).stdout
+    return invoke(shaberi.app, arguments).stdout
 
 
 @pytest.mark.usefixtures("lake")

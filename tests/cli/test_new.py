@@ -1,17 +1,17 @@
 import pytest
 
-from shaberi_dagster.benchmarks.questions import load_question_set
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.cli.new import new
-from shaberi_dagster.consensus.registry import STRATEGIES
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.judges.rules.registry import GRADERS
-from shaberi_dagster.passes.base import Answer
-from shaberi_dagster.passes.registry import make_pass
 from shaberi_dagster.plugins.new import ExampleKind
-from shaberi_dagster.prompts.library import judge_messages
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.tasks.benchmarks.questions import load_question_set
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
+from shaberi_dagster.tasks.consensus.registry import STRATEGIES
+from shaberi_dagster.tasks.judges.rules.registry import GRADERS
+from shaberi_dagster.tasks.passes.base import Answer
+from shaberi_dagster.tasks.passes.registry import make_pass
+from shaberi_dagster.tasks.prompts.library import judge_messages
+from shaberi_dagster.util.errors import ConfigurationError
 
 pytestmark = pytest.mark.unit
 
@@ -25,20 +25,14 @@ def folder(tmp_path, monkeypatch):
 def test_a_new_benchmark_has_questions_and_a_prompt_that_shows_them(folder, capsys):
     new(ExampleKind.BENCHMARK, "river_names")
     written = capsys.readouterr().out.split()
-    assert written == [
-        f"{folder}/{file}"
-        for file in (
-            "benchmarks/river_names.yaml",
-            "benchmarks/river_names.jsonl",
-            "prompts/judging/river_names/primary.jinja",
-        )
-    ]
+    files = ("benchmarks/river_names.yaml", "benchmarks/river_names.jsonl", "prompts/judging/river_names/primary.jinja")
+    assert written == [f"{folder}/{file}" for file in files]
 
     benchmark = get_benchmark("river_names")
     assert benchmark.title == "RiverNames"
     question = load_question_set(benchmark, "starter").questions[0]
     (message,) = judge_messages(
-        Installation(Settings.from_environment(), environment={}).prompts, benchmark, question, "回答"
+        Workspace(Settings.from_environment(), environment={}).prompts, benchmark, question, "回答"
     )
     assert question.reference in message.content
 

@@ -3,69 +3,51 @@
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import jsonschema
 import polars as pl
 import pytest
-import typer
 import yaml
-from pydantic import Field
-from typer.testing import CliRunner
+from cyclopts import App, CycloptsError
 
 from shaberi_dagster import __version__
 from shaberi_dagster.cli import quick_eval, run_evals, shaberi, view_scores
-from shaberi_dagster.cli.options import CommandOptions, OptionsCommand, takes_models
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.option import Option
-from shaberi_dagster.runs.request_file import read_request, read_values, request_schema
+from shaberi_dagster.runs.request_file import read_request, request_from, request_schema
 from shaberi_dagster.runs.spec import CallOptions, ModelSettings, RunRequest
+from shaberi_dagster.util.errors import ConfigurationError
+from tests.invoked import invoke
 
 pytestmark = pytest.mark.unit
 
-_COMMANDS = {
-    "run-evals": (run_evals.app, []),
-    "quick-eval": (quick_eval.app, []),
-    "generate-cache": (shaberi.app, ["generate-cache"]),
-}
+
+def given(*arguments: str) -> tuple[RunRequest, CallOptions]:
+    """What `run-evals` gets when it is called with these arguments, its file included."""
+    text = invoke(run_evals.app, [*arguments, "--print-config"]).stdout
+    return request_from(yaml.safe_load(text))
 
 
-class _More(CommandOptions):
-    loud: Annotated[bool, Field(description="Say it loudly"), Option("how")] = False
-    often: Annotated[int, Field(ge=1, description="How often"), Option("how")] = 1
-    config: Annotated[Path | None, Field(description="A file"), Option("how")] = None
-
-
-def given(*arguments: str) -> tuple[RunRequest, CallOptions, _More]:
-    """What a command gets when it is called with these arguments."""
-    got: list[Any] = []
-
-    def command(request: RunRequest, calls: CallOptions, more: _More) -> int:
-        """Take what is given."""
-        got.extend((request, calls, more))
-        return 0
-
-    app = typer.Typer()
-    app.command(cls=OptionsCommand)(takes_models(command, files=read_values))
-    app(arguments, standalone_mode=False)
-    return got[0], got[1], got[2]
+def bound(*arguments: str) -> dict[str, Any]:
+    """The values of the parameters of `run-evals`."""
+    values: dict[str, Any] = run_evals.app.parse_args(arguments, exit_on_error=False, print_error=False)[1].arguments
+    return values
 
 
 def test_only_fields_whose_options_are_given_are_set() -> None:
-    request, calls, more = given("--model", "m", "--limit", "3", "--fresh", "--often", "2")
+    values = bound("--model", "m", "--limit", "3", "--fresh", "--runs", "2")
 
-    assert request == RunRequest(model="m", limit=3)
-    assert request.model_fields_set == {"model", "limit"}
-    assert calls == CallOptions(fresh=True)
-    assert more == _More(often=2)
+    assert values["request"] == RunRequest(model="m", limit=3)
+    assert values["request"].model_fields_set == {"model", "limit"}
+    assert values["calls"] == CallOptions(fresh=True)
+    assert values["runs"] == 2
 
 
 def test_lists_are_separated_by_commas_or_repeated_as_the_field_says() -> None:
-    request, _, _ = given(
+    request = bound(
         *("--model", "m", "--benchmark", "elyza, tengu,", "--strategies", "elo", "-fp", "0.5"),
         *("--judge-model", "a", "--judge-model", "b,c"),
-    )
+    )["request"]
 
     assert request.benchmarks == ["elyza", "tengu"]
     assert request.judge_models == ["a", "b,c"]
@@ -75,41 +57,21 @@ def test_lists_are_separated_by_commas_or_repeated_as_the_field_says() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--limit", "0", "--model", "m"], "--limit"),
-        (["--temperature", "2.5", "--model", "m"], "--temperature"),
-        (["--limiter", "magic", "--model", "m"], "--limiter"),
-        (["--limit", "3"], "Missing option '--model'"),
+        (["--limit", "0", "--model", "m"], "limit"),
+        (["--temperature", "2.5", "--model", "m"], "temperature"),
+        (["--limiter", "magic", "--model", "m"], "limiter"),
+        (["--limit", "3"], "--model"),
+        (["--model", "m", "--model", "n"], "--model"),
+        (["--model", "m", "--benchmark", "a", "--benchmark", "b"], "--benchmark"),
     ],
 )
 def test_ranges_choices_and_what_is_required_are_those_of_the_fields(arguments: list[str], complaint: str) -> None:
-    with pytest.raises(Exception) as raised:  # noqa: PT011  (typer's own, or ours)
-        given(*arguments)
-    error: Any = raised.value
-    assert complaint in (str(error) if isinstance(error, ConfigurationError) else error.format_message())
+    with pytest.raises(CycloptsError, match=complaint):
+        bound(*arguments)
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
-def test_the_usual_help_fits_a_screen_and_the_long_one_has_every_option(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TERMINAL_WIDTH", "80")
-    app, path = _COMMANDS[name]
-    short, whole = (
-        CliRunner().invoke(app, [*path, option], terminal_width=80).output for option in ("--help", "--help-all")
-    )
-
-    assert len(short.splitlines()) <= 40
-    assert max(map(len, short.splitlines())) <= 110  # examples, which are not broken
-    groups = ["What:", "How:", "Budget:"]
-    assert [line for line in short.splitlines() if line in {*groups, "Advanced:", "As the original:"}] == groups
-    assert [one for one in (*groups, "Advanced:", "As the original:") if one not in whole] == []
-    assert "--sample-order" in whole
-    assert "--sample-order" not in short
-
-
-def test_every_field_of_a_request_is_an_option_of_run_evals_but_an_old_name_and_what_only_a_file_can_say() -> None:
-    command = typer.main.get_command(run_evals.app)
-    options = {one.name for one in command.params}
+def test_every_field_of_a_request_is_an_option_of_run_evals_but_what_only_a_file_can_say() -> None:
+    options = {one.field_info.name for one in run_evals.app.assemble_argument_collection() if one.parse}
 
     assert {*RunRequest.model_fields, *CallOptions.model_fields} - options == {
         "grader_model",
@@ -119,8 +81,8 @@ def test_every_field_of_a_request_is_an_option_of_run_evals_but_an_old_name_and_
 
 
 @pytest.mark.parametrize("app", [run_evals.app, quick_eval.app, view_scores.app, shaberi.app])
-def test_every_script_says_its_version(app: typer.Typer) -> None:
-    assert CliRunner().invoke(app, ["--version"]).output == f"shaberi-dagster {__version__}\n"
+def test_every_script_says_its_version(app: App) -> None:
+    assert invoke(app, ["--version"]).stdout == f"shaberi-dagster {__version__}\n"
 
 
 # ------------------------------------------------------------------------------------------------ files
@@ -135,7 +97,7 @@ def write(folder: Path, **values: Any) -> str:
 def test_a_file_is_the_request_and_options_override_it(tmp_path: Path) -> None:
     path = write(tmp_path, model="m", tag="july", benchmarks=["elyza"], limit=5, fresh=True)
 
-    request, calls, _ = given("--config", path, "--tag", "august", "--max-cost", "2")
+    request, calls = given("--config", path, "--tag", "august", "--max-cost", "2")
 
     assert request == RunRequest(model="m", tag="august", benchmarks=["elyza"], limit=5)
     assert calls == CallOptions(fresh=True, max_cost=2)
@@ -157,14 +119,14 @@ def test_an_option_overrides_what_a_file_says_of_some_benchmarks_and_adds_to_its
 def test_a_default_that_is_given_overrides_a_file(tmp_path: Path) -> None:
     path = write(tmp_path, model="m", tag="july", limiter="aimd")
 
-    request, calls, _ = given("--config", path, "--tag", "default", "--limiter", "adaptive")
+    request, calls = given("--config", path, "--tag", "default", "--limiter", "adaptive")
 
     assert (request.tag, calls.limiter) == ("default", "adaptive")
 
 
 def test_a_file_may_leave_the_model_to_an_option(tmp_path: Path) -> None:
     assert given("--config", write(tmp_path, limit=2), "--model", "m")[0] == RunRequest(model="m", limit=2)
-    with pytest.raises(ConfigurationError, match="Missing option '--model'"):
+    with pytest.raises(CycloptsError, match="--model"):
         given("--config", write(tmp_path, limit=2))
 
 
@@ -192,17 +154,17 @@ def test_print_config_prints_the_file_that_asks_for_the_same(tmp_path: Path) -> 
     path = write(tmp_path, model="m", limit=5)
     options = ["--config", path, "--judge-model", "a", "--benchmark", "elyza,tengu", "--max-cost", "2.5"]
 
-    printed = CliRunner().invoke(run_evals.app, [*options, "--print-config"]).output
+    printed = invoke(run_evals.app, [*options, "--print-config"]).stdout
 
     again = tmp_path / "again.yaml"
     again.write_text(printed, encoding="utf-8")
-    assert read_request(again) == given(*options)[:2]
+    assert read_request(again) == given(*options)
     values = {"model": "m", "limit": 5, "judge_models": ["a"], "benchmarks": ["elyza", "tengu"], "max_cost": 2.5}
     assert yaml.safe_load(printed) == values
 
 
 def test_the_schema_that_shaberi_prints_takes_what_a_file_may_say_and_nothing_else() -> None:
-    schema = json.loads(CliRunner().invoke(shaberi.app, ["schema"]).output)
+    schema = json.loads(invoke(shaberi.app, ["schema"]).stdout)
 
     assert schema == json.loads(json.dumps(request_schema()))
     validator = jsonschema.Draft202012Validator(schema)
@@ -220,12 +182,9 @@ def test_the_schema_that_shaberi_prints_takes_what_a_file_may_say_and_nothing_el
 # ------------------------------------------------------------------------------------------------ completion
 
 
-def completed(app: typer.Typer, name: str, words: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What bash is told when Tab is pressed after these words."""
-    monkeypatch.setenv("COMP_WORDS", f"{name} {words}")
-    monkeypatch.setenv("COMP_CWORD", str(len(words.split(" "))))
-    monkeypatch.setenv(f"_{name.upper().replace('-', '_')}_COMPLETE", "complete_bash")
-    return CliRunner().invoke(app, prog_name=name).output.split()
+def completed(app: App, words: str) -> list[str]:
+    """What a shell gets when Tab is pressed after these words."""
+    return invoke(app, ["__complete", *words.split(" ")]).stdout.split()[1:]
 
 
 @pytest.mark.parametrize(
@@ -236,12 +195,10 @@ def completed(app: typer.Typer, name: str, words: str, monkeypatch: pytest.Monke
         ("--strategy standard,c", ["standard,council", "standard,council-seed"]),
         ("--passes rep", ["repetition"]),
         ("--judge-model emb", ["embedded/smollm2-135m"]),
-        ("--limiter a", ["adaptive", "aimd"]),
-        ("--max-c", ["--max-concurrency", "--max-cost"]),
     ],
 )
-def test_bash_completes_options_and_names(words: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sorted(completed(run_evals.app, "run-evals", words, monkeypatch)) == names
+def test_a_shell_completes_names(words: str, names: list[str]) -> None:
+    assert sorted(completed(run_evals.app, words)) == names
 
 
 @pytest.mark.parametrize(
@@ -251,11 +208,10 @@ def test_bash_completes_options_and_names(words: str, names: list[str], monkeypa
         ("compare --benchmark teng", ["tengu"]),
         ("generate-cache --datasets gsm8k,ar", ["gsm8k,arc"]),
         ("reprocess --passes lang", ["lang_mixing"]),
-        ("doct", ["doctor"]),
     ],
 )
-def test_bash_completes_what_shaberi_has(words: str, names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert completed(shaberi.app, "shaberi", words, monkeypatch) == names
+def test_a_shell_completes_what_shaberi_has(words: str, names: list[str]) -> None:
+    assert completed(shaberi.app, words) == names
 
 
 def test_judges_models_and_tags_are_those_of_the_lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,18 +224,15 @@ def test_judges_models_and_tags_are_those_of_the_lake(tmp_path: Path, monkeypatc
     lake.append("runs", pl.DataFrame([own | stored]))
     monkeypatch.setenv("SHABERI_WAREHOUSE", str(lake.folder))
 
-    found = {
-        option: completed(run_evals.app, "run-evals", f"{option} ", monkeypatch) for option in ("--tag", "--model")
-    }
+    found = {option: completed(run_evals.app, f"{option} ") for option in ("--tag", "--model")}
     assert found == {"--tag": ["july"], "--model": ["embedded/smollm2-135m", "gpt-x"]}
-    assert completed(run_evals.app, "run-evals", "--judge-model gpt", monkeypatch) == ["gpt-judge"]
+    assert completed(run_evals.app, "--judge-model gpt") == ["gpt-judge"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_script_prints_its_completion_for_the_usual_shells(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_usual_shells_complete_options_and_names_of_each_script(shell: Any) -> None:
     for app, name in ((run_evals.app, "run-evals"), (quick_eval.app, "quick-eval"), (shaberi.app, "shaberi")):
-        variable = f"_{name.upper().replace('-', '_')}_COMPLETE"
-        monkeypatch.setenv(variable, f"source_{shell}")
-        script = CliRunner().invoke(app, prog_name=name).output
-        assert variable in script
+        script = app.generate_completion(shell=shell)
+        assert "__complete" in script
         assert name in script
+        assert "max-concurrency" in script

@@ -10,12 +10,11 @@ import genai_prices
 import polars as pl
 import pytest
 
-from shaberi_dagster.cli import shaberi
-from shaberi_dagster.cli.prices import Prices, prices
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.cli.prices import prices
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError
 
 pytestmark = pytest.mark.integration
 
@@ -52,7 +51,7 @@ def said(
             path = tmp_path / "own.yaml"
             path.write_text(own, encoding="utf-8")
             monkeypatch.setenv("SHABERI_PRICES", str(path))
-        prices(Prices(refresh=refresh, as_json=as_json))
+        prices(refresh=refresh, as_json=as_json)
         out = capsys.readouterr().out
         return json.loads(out) if as_json else out
 
@@ -147,9 +146,3 @@ def test_without_a_lake_or_calls_that_is_said(said: Said, settings: Settings) ->
 def test_a_wrong_price_file_is_refused(said: Said) -> None:
     with pytest.raises(ConfigurationError, match="entry 1"):
         said("- {model: m}")
-
-
-@pytest.mark.usefixtures("lake")
-def test_the_command_is_registered_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shaberi.app(["prices", "--json"], standalone_mode=False) == 0
-    assert len(json.loads(capsys.readouterr().out)["prices"]) == 2

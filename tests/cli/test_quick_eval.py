@@ -12,20 +12,20 @@ import jsonschema
 import polars as pl
 import pytest
 from aiohttp import web
-from typer.testing import CliRunner
+from cyclopts import CycloptsError
 
-from shaberi_dagster.benchmarks.registry import ENSEMBLE_BENCHMARKS
 from shaberi_dagster.cli import quick_eval, shaberi
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.deciding.promotion import promote
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports.baselines import promote
 from shaberi_dagster.runs.presets import CacheRequest, QuickRequest
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.statistics.intervals import paired_proportions_interval, wilson_interval
 from shaberi_dagster.statistics.significance import mcnemar_exact
-from tests.commands import Finished, lake_of, run_anew, run_without_dagster
+from shaberi_dagster.util.errors import ConfigurationError
+from tests.commands import Finished, lake_of
 from tests.example_runs import without_results
+from tests.invoked import invoke
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.sizes import FULL
 from tests.stages_alone import stages_alone
@@ -106,10 +106,8 @@ def cache(mock: MockEndpoint, sums: Path, *more: str) -> Finished:
 
 def _invoked(app: Any, arguments: list[str]) -> Finished:
     with stages_alone(), without_results():
-        result = CliRunner().invoke(app, arguments, standalone_mode=False)
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Finished(result.return_value or 0, result.stdout, result.stderr)
+        result = invoke(app, arguments)
+    return Finished(result.exit_code, result.stdout, result.stderr)
 
 
 def stages_called() -> Counter[str]:
@@ -163,7 +161,6 @@ class Said:
     """What `quick-eval` said of three sums and two choices, and the judgements of the sums."""
 
     document: dict[str, Any]
-    tables: str
     judgements: pl.DataFrame
 
 
@@ -178,9 +175,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
         for name, value in lake_of(folder).items():
             patch.setenv(name, value)
         document = document_of(quick(mock, questions, *more, "--json", judge="none"))
-        tables = quick(mock, questions, *more, judge="none").out
         judgements = Lake(Settings.from_environment().warehouse).read("judgements", {"benchmark": "gsm8k"})
-    return Said(document, tables, judgements)
+    return Said(document, judgements)
 
 
 def test_accuracies_deltas_and_their_intervals_are_those_of_the_verdicts(said: Said) -> None:
@@ -279,29 +275,6 @@ def test_failures_are_counted_and_end_with_3_and_the_next_run_asks_only_those_ag
     assert document_of(mended)["calls_made"] == {"answers": SIZE + 1}
 
 
-@pytest.mark.long
-def test_the_tables_say_what_they_are_over_and_steer_no_terminal(said: Said) -> None:
-    out = said.tables
-
-    assert out.startswith(f"{MODEL}  shown\n")
-    for word in ("pooled", "mean", "Oracle", "Agreement", "Strategies in pairs", "Graded by rules alone", "+/-"):
-        assert word in out
-    assert f"/{N_QUESTIONS}" in out
-    assert "\x1b" not in out
-
-
-def test_a_dry_run_counts_the_calls_and_makes_none(mock: MockEndpoint, sums: Path) -> None:
-    document = json.loads(quick(mock, sums, "--dry-run", "--json").out)
-
-    calls = {(row["stage"], row["model"]): (row["calls"], row["calls_most"]) for row in document["rows"]}
-    samples = N_QUESTIONS * (SIZE + 1)
-    assert calls["answers", MODEL] == (samples, samples)
-    assert calls["consensus", "elo"] == (7 * N_QUESTIONS, 7 * N_QUESTIONS)
-    assert calls["consensus", "council"] == (16 * N_QUESTIONS, 19 * N_QUESTIONS)
-    assert "council" in quick(mock, sums, "--dry-run").out
-    assert mock.stats()["requests"] == 0
-
-
 def test_samples_can_come_from_several_models_in_turn(mock: MockEndpoint, sums: Path) -> None:
     more = ("--json", "--judge-model", "none", "--strategy", "plurality", "--ensemble", "a,b,c")
     document = document_of(quick(mock, sums, *more))
@@ -353,13 +326,6 @@ def test_a_cache_with_failures_ends_with_3(mock: MockEndpoint, sums: Path) -> No
 
     assert made.code == 3
     assert "0 of 12 samples of 3 questions, 12 failed" in made.out
-
-
-def test_another_temperature_is_another_sample(mock: MockEndpoint, sums: Path) -> None:
-    cache(mock, sums)
-    cache(mock, sums, "--temperature", "0.2")
-
-    assert mock.stats()["requests"] == 2 * N_QUESTIONS * (SIZE + 1)
 
 
 # ------------------------------------------------------------------------------------------------ the gate
@@ -516,17 +482,6 @@ def test_without_a_judge_rules_alone_grade_and_it_says_so(mock: MockEndpoint, su
     assert not [body for body in mock.bodies if "student's answer" in str(body)]
 
 
-def test_without_a_judge_what_an_llm_judges_is_refused(mock: MockEndpoint, sums: Path) -> None:
-    with pytest.raises(ConfigurationError, match="tengu is judged by an LLM: name one with --judge-model"):
-        quick(mock, sums, "--datasets", "tengu", judge=None)
-    assert not mock.bodies
-
-
-def test_benchmarks_and_tags() -> None:
-    assert request(datasets=["tengu"]).benchmarks == ["tengu"]
-    assert request().benchmarks == list(ENSEMBLE_BENCHMARKS)
-
-
 def test_models_make_up_the_ensemble() -> None:
     assert (request(ensemble="a, b,c").samples, request(ensemble="a,b,c").sample_models) == (3, ["a", "b", "c"])
     assert request(ensemble="a,b", samples=6).samples == 6
@@ -552,27 +507,5 @@ def test_options_that_mean_nothing_are_refused(values: dict[str, Any], complaint
 
 @pytest.mark.parametrize("significance", ["0", "1", "nan"])
 def test_the_level_of_the_gate_is_a_probability(significance: str, mock: MockEndpoint, sums: Path) -> None:
-    with pytest.raises(ConfigurationError, match="--significance must be above 0 and below 1"):
+    with pytest.raises(CycloptsError, match=r"greater than 0|less than 1"):
         quick(mock, sums, "--significance", significance)
-
-
-@pytest.mark.long
-@pytest.mark.e2e
-def test_the_installed_command_writes_its_document_and_refuses_nonsense_in_one_line(
-    mock: MockEndpoint, sums: Path, tmp_path: Path
-) -> None:
-    written = tmp_path / "reports" / "quick.json"
-    arguments = options(mock, sums, "--judge-model", "none", "--strategy", "plurality")
-
-    finished = run_without_dagster(
-        "quick-eval", *arguments, "--output", written, environment=lake_of(tmp_path)
-    ).succeeded()
-    document = json.loads(written.read_text(encoding="utf-8"))
-    assert document["status"] == "complete"
-    assert "answers gsm8k 12/12, 0 failed" in finished.err
-    assert "plurality" in finished.out
-    twice = run_anew("quick-eval", *arguments, "--strategy", "majority", environment=lake_of(tmp_path))
-    assert twice.complaint == "Invalid value: --strategy is given 2 times: name several as A,B"
-    arguments[arguments.index("--strategy") + 1] = "guess"
-    refused = run_anew("quick-eval", *arguments, environment=lake_of(tmp_path))
-    assert "unknown strategy 'guess'; known: standard" in refused.complaint

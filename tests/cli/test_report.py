@@ -8,12 +8,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from shaberi_dagster.cli.report import CombinedReport, report
-from shaberi_dagster.reports.gate import GateReport
-from shaberi_dagster.show.ci import LIMIT, MARKER
-from shaberi_dagster.show.gate import gate_result
+from shaberi_dagster.cli.report import report
+from shaberi_dagster.reports.ci import LIMIT, MARKER
+from shaberi_dagster.reports.gate import GateReport, gate_result
 from shaberi_dagster.statistics.gates import Tally, could_fail, paired_gate, pool
-from shaberi_dagster.viewer.requests import FileRequest
 
 pytestmark = pytest.mark.unit
 
@@ -152,7 +150,7 @@ class Reported:
 
     def report(self, *, ci: bool = True, **options: Any) -> tuple[int, str]:
         output = self.folder / "out" / "report.md"
-        code = report(FileRequest(), CombinedReport(files=self.files, ci=ci, output=output, **options))
+        code = report(self.files, ci=ci, output=output, **options)
         return code, output.read_text(encoding="utf-8")
 
 
@@ -165,50 +163,6 @@ def cells(text: str, first: str) -> list[list[str]]:
     """The table rows that begin with this cell."""
     rows = [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in text.splitlines() if "| " in line]
     return [row[1:] for row in rows if row[0] == first]
-
-
-def test_strategies_of_several_jobs_stand_side_by_side(jobs: Reported) -> None:
-    code, text = jobs.add("elo", document("elo")).add("council", document("council", right=4)).report()
-
-    assert code == 0
-    assert text.startswith(f"{MARKER}\n## Consensus against a single answer\n")
-    elo, council = "70.0% (7/10)<br>+10.0 (-25.0 to +37.5)", "40.0% (4/10)<br>-20.0 (-25.0 to +37.5)"
-    assert cells(text, "dataset")[0] == ["`single`", "`elo`", "`council`"]
-    assert cells(text, "`gsm8k`")[0] == ["60.0% (6/10)", elo, council]
-    assert cells(text, "**all questions**")[0][1].startswith("70.0% (14/20)<br>")
-    assert cells(text, "**mean of datasets**") == [["60.0%", "70.0%<br>+10.0", "40.0%<br>-20.0"]]
-    assert "`gsm8k@10-0123abcd` | `0123456789ab` | 10 | 10 of `gsm8k@50`, `pinned` | `rule:numeric`" in text
-    assert "- 3 shared samples of `m`; the single answer is a sample of its own; consensus by `m`.\n" in text
-    assert "- Graded by rules, and by `judge` what they cannot tell.\n- Sent for samples: temperature 0.7.\n" in text
-    assert "Not compared with a baseline." in text
-    assert "secret-host" not in text
-
-
-def test_it_opens_with_what_each_strategy_gains_and_costs(jobs: Reported) -> None:
-    compared = {"reference": "samples", "n_questions": 2 * N, "n_only_strategy": 0, "n_only_reference": 1}
-    compared |= {"difference": 0.25, "interval": {"lower": 0.1, "upper": 0.4}, "p_value": 0.001}
-    made = document("elo", "council")
-    made["overall"]["pooled"]["against"] = [
-        compared | {"strategy": "elo", "adjusted_p_value": 0.002, "n_more": 0},
-        compared | {"strategy": "council", "adjusted_p_value": 0.2, "n_more": 1234},
-    ]
-    jsonschema.validate(made, json.loads(SCHEMA.read_text(encoding="utf-8")))
-    _, text = jobs.add("both", made).report()
-
-    assert (
-        "- `elo`: +25.0 points over the mean of its samples (+10.0 to +40.0; p 0.002 adjusted for 2 strategies); "
-        "+3.0 calls and US$ +0.03 a question beyond one answer; 1 question left out, to which it has no answer.\n"
-    ) in text
-    assert "- `council`: no difference to the mean of its samples is shown: +25.0 points (" in text
-    assert "about 1,234 more questions would settle one of this size" in text
-    assert text.index("`elo`: +25.0") < text.index("Model `m`")
-
-
-def test_the_effort_of_a_strategy_has_that_of_its_samples(jobs: Reported) -> None:
-    _, text = jobs.add("elo", document("elo")).report()
-
-    assert cells(text, "`single`") == [["1.0", "100", "0.01", "0.5", "0", "0"]]
-    assert cells(text, "`elo`") == [["4.0 (4.0×)", "400 (4.0×)", "0.04 (4.0×)", "2.0 (4.0×)", "0", "0"]]
 
 
 def test_unknown_efforts_are_no_numbers(jobs: Reported) -> None:
@@ -263,14 +217,6 @@ def test_a_gate_of_an_older_document_has_passed_or_failed(jobs: Reported) -> Non
 
     assert jobs.add("elo", document("elo", gate=older[0])).report()[0] == 0
     assert jobs.add("council", document("council", gate=older[1])).report()[0] == 1
-
-
-def test_passed_gates_are_told(jobs: Reported) -> None:
-    code, text = jobs.add("elo", document("elo", gate=gate(0))).add("council", document("council")).report()
-
-    assert code == 0
-    assert "**Regression gate PASSED** in 1 of 2 jobs." in text
-    assert "Not compared with a baseline: `council`." in text
 
 
 def test_samples_of_which_nobody_recorded_prompt_and_parameters_are_reported(jobs: Reported) -> None:
@@ -405,12 +351,3 @@ def test_a_long_report_leaves_details_out_and_says_so(jobs: Reported) -> None:
     assert "**Regression gate FAILED** in 12 of 12" in text
     assert f"Left out, since a comment holds {LIMIT:,} characters: " in text
     assert text.count("<details") == text.count("</details>")
-
-
-def test_without_ci_there_is_no_marker_and_it_goes_to_stdout(
-    jobs: Reported, capsys: pytest.CaptureFixture[str]
-) -> None:
-    jobs.add("elo", document("elo"))
-
-    assert report(FileRequest(), CombinedReport(files=jobs.files, title="A [title]")) == 0
-    assert capsys.readouterr().out.startswith("## A \\[title\\]\n\n- Not compared with a baseline.\n")

@@ -14,17 +14,14 @@ import pytest
 from rich.cells import cell_len
 
 from shaberi_dagster import open_lake
-from shaberi_dagster.benchmarks.files import read_rows
-from shaberi_dagster.cli import sql as command
-from shaberi_dagster.cli.sql import list_queries, run_sql
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.cli.sql import run_sql
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
-from shaberi_dagster.lake.statements import describe_sql
+from shaberi_dagster.lake.queries import QUERIES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.lake.views import public_views
-from shaberi_dagster.reports.named_queries import QUERIES
+from shaberi_dagster.reports import sql_rows as rendered_rows
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show import rows as rendered_rows
+from shaberi_dagster.tasks.benchmarks.files import read_rows
+from shaberi_dagster.util.errors import ConfigurationError
 
 pytestmark = pytest.mark.integration
 
@@ -131,11 +128,6 @@ def test_a_table_fits_its_terminal_with_whole_numbers_and_cut_texts(on_terminal)
     assert {cell_len(line) for line in lines[1:]} == {80}
     assert lines[1].count("…") == 2
     assert " 12345.5 " in lines[1]
-
-
-def test_numbers_are_aligned_on_the_right(on_terminal):
-    first, *lines = on_terminal("select unnest([1, 1000]) as n, unnest(['日本', 'b']) as t")
-    assert [line.rstrip() for line in (first, *lines)] == ["   n  t", "   1  日本", "1000  b"]
 
 
 def test_columns_that_do_not_fit_are_counted_and_named(on_terminal):
@@ -329,22 +321,13 @@ def test_a_default_can_be_replaced_also_by_nothing_found(ask):
 
 
 _UNKNOWN = [
-    ("runs_of_one_model", ["model=ONE"], "--param model: no model 'ONE'; did you mean one?"),
     ("runs_of_one_model", ["model=twwo"], "--param model: no model 'twwo'; did you mean two?"),
     ("compare_models", ["models=one,three"], "--param models: no model 'three'; the lake has one and two"),
     ("compare_models", ["models=one, two"], "--param models: no model ' two'; did you mean two?"),
     ("hardest_questions", ["benchmark=tengu", "judge=x"], "--param judge: no judge 'x'; the lake has j and k"),
-    ("multi_judge", ["judges=j,kk"], "--param judges: no judge 'kk'; did you mean k?"),
-    ("prompt_ab", ["judge_a=j", "judge_b=l"], "--param judge_b: no judge 'l'; the lake has j and k"),
-    ("prompt_versions", ["judge_model=l"], "--param judge_model: no judge model 'l'; the lake has j and k"),
     ("compare_runs", ["first=one@@t", "second=t"], "--param second: no run 't'; did you mean one@@t or two@@t?"),
-    ("reprice_run", ["tag=u"], "--param tag: no tag 'u'; the lake has t"),
-    ("category_table", ["judge=j", "benchmark=tengi"], "--param benchmark: no benchmark 'tengi'; did you mean tengu?"),
-    ("leaderboard_over", ["question_set=tengu@5"], "no question set 'tengu@5'; did you mean tengu@3?"),
-    ("pass_effects", ["pipeline=mixing"], "--param pipeline: no pipeline 'mixing'; did you mean lang_mixing?"),
     ("leaderboard_of_judge", ["judge=j", "policy=none"], "no null policy 'none'; the lake has legacy, strict and zero"),
     ("leaderboard_over", ["object_scores=recover"], "no object scores 'recover'; did you mean recovered?"),
-    ("published_table", ["source=shisaa"], "--param source: no source 'shisaa'; did you mean shisa?"),
     ("hardest_questions", ["benchmark=overall"], "--param benchmark: no benchmark 'overall'; the lake has tengu"),
 ]
 # Numbers, dates, a question's place or hash, and a part of a judge's name.
@@ -369,20 +352,6 @@ def test_no_parameter_takes_a_name_that_there_is_not(name, parameter, settings):
 
     with pytest.raises(ConfigurationError, match=rf"--param {parameter}: no [a-z ]+ 'qqq'; "):
         open_lake(settings.warehouse).sql(name, **values | {parameter: "qqq"})
-
-
-def test_a_lake_without_any_says_so(ask):
-    with pytest.raises(ConfigurationError, match="no model 'm'; the lake has none"):
-        ask("runs_of_one_model", "model=m")
-
-
-def test_of_many_names_some_are_shown(ask, own_history):
-    run = {"run_tag": "t", "spec": "{}", "spec_hash": "x", "status": "complete"}
-    run |= dict.fromkeys(("created_at", "updated_at"), datetime(2026, 7, 1, tzinfo=UTC))
-    own_history.append("runs", pl.DataFrame([run | {"run_id": f"{n}@@t", "model": f"large-{n:02}"} for n in range(12)]))
-
-    with pytest.raises(ConfigurationError, match=r"did you mean large-00, large-01, .*large-09 or 2 more\?$"):
-        ask("runs_of_one_model", "model=large")
 
 
 @pytest.mark.usefixtures("history")
@@ -425,15 +394,6 @@ def test_a_wrong_or_missing_parameter_is_told_with_all_there_are(parameters, com
     with pytest.raises(ConfigurationError) as caught:
         ask("answer_and_judgements", *parameters)
     assert complaint in str(caught.value)
-
-
-def test_a_query_without_parameters_says_so(ask):
-    with pytest.raises(ConfigurationError, match="query failures has no parameter x; parameters: none"):
-        ask("failures", "x=1")
-
-
-def test_the_name_of_a_view_is_a_query(ask):
-    assert [row["model"] for row in ask("coverage")] == ["m"]
 
 
 def test_in_tables_and_csv_a_map_is_a_column_for_each_key(ask):
@@ -487,40 +447,7 @@ def test_an_error_while_rows_are_fetched_is_an_sql_error(ask):
         ask("select answer::integer from answers")
 
 
-def test_views_and_queries_are_listed_with_their_descriptions(settings, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "1000")
-    list_queries()
-    out = capsys.readouterr().out
-
-    queries = sorted((settings.sql / "queries").glob("*.sql"))
-    assert queries
-    descriptions = {path.stem: describe_sql(path) for path in queries}
-    for name, description in {**descriptions, **{view.name: view.description for view in public_views()}}.items():
-        (line,) = (line for line in out.splitlines() if line.split()[1:2] == [name])
-        assert description.split(". ")[0].removesuffix(".") in line
-    assert [line.strip() for line in out.splitlines() if "limit=" in line] == ["limit=20"] * 2
-
-
-def test_a_table_of_parquet_or_nothing_is_refused_before_the_query_runs(ask, monkeypatch):
-    monkeypatch.setattr(command, "open_catalog", None)
-
-    with pytest.raises(ConfigurationError, match="needs --output"):
-        ask("select 1", output_format="parquet")
-    with pytest.raises(ConfigurationError, match="--format must be one of"):
-        ask("select 1", output_format="xml")
-
-
 _ENDLESS = "select count(*) from range(10000000) a, range(100000) b where a.range * b.range % 7 = 3"
-
-
-def test_an_error_of_sql_shows_the_place_below_its_first_line(settings):
-    with pytest.raises(ConfigurationError) as refused:
-        run_sql(settings, "select benchmark, scroe\nfrom answers", [], "table", None)
-
-    said, line, caret = str(refused.value).splitlines()
-    assert said.startswith('SQL: Binder Error: Referenced column "scroe" not found')
-    assert line == "LINE 1: select benchmark, scroe"
-    assert line.index("scroe") == caret.index("^")
 
 
 def test_a_statement_is_stopped_when_its_time_is_over(settings):

@@ -3,12 +3,10 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
 from shaberi_dagster import cli
 from shaberi_dagster.cli import shaberi
@@ -21,7 +19,6 @@ _HOW_COMMANDS_START = {
     "interrupts.py",
     "command.py",
     "options.py",
-    "completion.py",
     "declared.py",
     "output.py",
 }
@@ -67,41 +64,39 @@ def test_a_command_neither_computes_nor_formats_nor_prints_by_itself(path: Path)
 
 
 def test_a_command_is_announced_by_the_first_line_of_its_help() -> None:
-    app = typer.main.get_command(shaberi.app)
-    assert isinstance(app, shaberi.Commands)
+    commands = shaberi.app.resolved_commands()
 
-    def lines(commands: Mapping[str, Any]) -> dict[str, str]:
-        return {name: command.get_short_help_str(200) for name, command in commands.items() if name in app.commands}
-
-    loaded = app.all_loaded()
-    assert lines(app.commands) == lines(loaded)
-    assert {command.help for command in app.commands.values()} <= {command.help for command in loaded.values()}
-    assert list(loaded) == [command.name for command in loaded.values()]
-    assert not any(line.endswith("...") for line in lines(app.commands).values())
+    own = {name: command for name, command in commands.items() if not name.startswith("-")}
+    assert list(own) == list(shaberi.LINES)
+    said = {name: command.default_command.__doc__ for name, command in own.items() if command.default_command}
+    assert said == {name: shaberi.LINES[name] for name in said}
 
 
 def test_a_command_loads_the_module_of_no_other_command() -> None:
     code = """
 import sys
 from shaberi_dagster.cli.shaberi import app
+from shaberi_dagster.cli.options import call
 for arguments in (["--help"], ["cost", "--help"]):
-    app(arguments, standalone_mode=False)
+    call(app, arguments)
 names = {name.removeprefix("shaberi_dagster.cli.") for name in sys.modules if name.startswith("shaberi_dagster.cli.")}
 print(*sorted(names), file=sys.stderr)
 sys.exit(bool({"dagster", "httpx2", "polars"} & sys.modules.keys()))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)
 
-    assert done.stderr.split() == ["command", "completion", "declared", "interrupts", "options", "shaberi"]
+    assert done.stderr.split() == ["declared", "options", "output", "shaberi"]
 
 
 def test_an_option_stands_in_one_place_only() -> None:
     seen: dict[str, set[str]] = {}
     for path in (one for one in _FOLDER.parent.rglob("*.py") if one.parent.name != "defs"):
         for node in ast.walk(_parsed(path)):
-            if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Field"):
+            if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") in {"Field", "option"}):
                 continue
-            said = next((one.value for one in node.keywords if one.arg == "description"), None)
+            said = (
+                next((one.value for one in node.keywords if one.arg == "description"), None) or [*node.args, None][-1]
+            )
             if isinstance(said, ast.Constant) and isinstance(said.value, str):
                 seen.setdefault(said.value, set()).add(f"{path.name}:{node.lineno}")
 

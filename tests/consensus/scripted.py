@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from shaberi_dagster.consensus.base import Candidate, Consensus, Reply, Strategy, Vote
-from shaberi_dagster.consensus.registry import make_strategies
 from shaberi_dagster.llm.types import Message
-from shaberi_dagster.prompts.library import PromptLibrary
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.tasks.consensus.base import Candidate, Consensus, Reply, Strategy, Vote
+from shaberi_dagster.tasks.consensus.registry import make_strategies
+from shaberi_dagster.tasks.prompts.library import PromptLibrary
+from shaberi_dagster.util.folders import project_folder
 
 QUESTION = (
     "Which planet is the largest?\n\nOptions:\nA. Mars\nB. Jupiter\n\nRespond with the single best option letter."

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shaberi_dagster.consensus.parse import contained_winner, parse_alignments, parse_validity, parse_winner
+from shaberi_dagster.tasks.consensus.parse import contained_winner, parse_alignments, parse_validity, parse_winner
 from tests.sizes import size
 
 pytestmark = pytest.mark.unit

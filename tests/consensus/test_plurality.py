@@ -1,6 +1,6 @@
 import pytest
 
-from shaberi_dagster.consensus.base import Candidate
+from shaberi_dagster.tasks.consensus.base import Candidate
 from tests.consensus.scripted import QUESTION, ScriptedModel, candidates, run, strategy, well_behaved
 
 pytestmark = pytest.mark.unit

@@ -2,10 +2,10 @@ from collections.abc import Callable
 
 import pytest
 
-from shaberi_dagster.consensus.prompts import ConsensusPrompts, Messages, Response
-from shaberi_dagster.consensus.registry import STRATEGIES
-from shaberi_dagster.prompts.library import PromptLibrary
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.tasks.consensus.prompts import ConsensusPrompts, Messages, Response
+from shaberi_dagster.tasks.consensus.registry import STRATEGIES
+from shaberi_dagster.tasks.prompts.library import PromptLibrary
+from shaberi_dagster.util.folders import project_folder
 from tests.consensus.scripted import QUESTION, shown, strategy
 
 pytestmark = pytest.mark.unit
@@ -29,8 +29,12 @@ OF_TEXTS: dict[str, Callable[[str, str], Messages]] = {
     ),
     "elo_summary": lambda a, b: PROMPTS.messages("elo_summary", QUESTION, [Response("R1", a), Response("R2", b)]),
     "council_critique": lambda a, _: PROMPTS.messages("council_critique", QUESTION, [Response("R1", a)]),
-    "council_rebuttal": lambda a, b: PROMPTS.council_rebuttal(QUESTION, Response("R1", a), [b, "too short"]),
-    "council_judgement": lambda a, b: PROMPTS.council_judgement(QUESTION, Response("R1", a), [b], "I stand by it"),
+    "council_rebuttal": lambda a, b: PROMPTS.messages(
+        "council_rebuttal", QUESTION, [Response("R1", a)], texts=[b, "too short"], critiques=[b, "too short"]
+    ),
+    "council_judgement": lambda a, b: PROMPTS.messages(
+        "council_judgement", QUESTION, [Response("R1", a)], texts=[b], critiques=[b], rebuttal="I stand by it"
+    ),
     "council_pair": lambda a, b: PROMPTS.messages("council_pair", QUESTION, [Response("R1", a), Response("R2", b)]),
     "council_summary": lambda a, b: PROMPTS.council_summary(
         QUESTION, [Response("R1", a, rebuttal="refined"), Response("R2", b)]
@@ -94,15 +98,9 @@ def test_a_prompt_has_the_same_text_every_time_and_no_gaps(template):
     assert text == text.strip()
 
 
-@pytest.mark.parametrize("template", ["standard", "majority_synthesis", "elo_summary", "council_summary"])
-def test_every_last_call_asks_for_the_form_that_the_question_wants(template):
-    text = rendered(template, "ANS1", "ANS2")
-    assert "output exactly that form and nothing else" in text
-    assert "in the language in which the question wants it" in text
-
-
 def test_a_response_without_critique_or_reply_is_judged_as_such():
-    (message,) = PROMPTS.council_judgement(QUESTION, Response("R1", "ANS1"), [], None)
+    answer = [Response("R1", "ANS1")]
+    (message,) = PROMPTS.messages("council_judgement", QUESTION, answer, critiques=[], rebuttal=None)
     assert "There was no critique." in message.content
     assert "The author did not reply." in message.content
 

@@ -7,7 +7,7 @@ import orjson
 from shaberi_dagster.deciding.audit import prepare
 from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.runs.spec import RunRequest
-from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.runs.stages.evaluation import materialize
 from tests.example_runs import stored_run
 
 AUDITOR = "auditor"

@@ -9,7 +9,7 @@ import polars as pl
 
 from shaberi_dagster.deciding.decision import decide, prepare
 from shaberi_dagster.deciding.request import DecisionRequest
-from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.identity import run_id_of, sha256_text
 from tests.example_runs import write_questions
@@ -115,7 +115,7 @@ def one_try(folder, seed, n=120):
     settings = Settings.from_environment(
         {"SHABERI_WAREHOUSE": str(folder / "warehouse"), "DAGSTER_HOME": str(folder / "dagster")}
     )
-    workspace = Installation(settings, environment={})
+    workspace = Workspace(settings, environment={})
     remember(workspace, n=n, seed=seed)
     with running_mock(script=judging({"better": 0.5}, seed)) as mock:
         row, _ = decided(request(mock, folder, "worse", "better", n=n), workspace)

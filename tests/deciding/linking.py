@@ -5,7 +5,7 @@ import re
 from shaberi_dagster.deciding.link_request import LinkRequest
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.spec import RunRequest
-from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.runs.stages.evaluation import materialize
 from tests.deciding.deciding import noise
 from tests.example_runs import stored_run
 from tests.exchange.trees.trees import LegacyTree

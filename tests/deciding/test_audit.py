@@ -9,21 +9,15 @@ from aiohttp import web
 from shaberi_dagster.api import LakeReader
 from shaberi_dagster.deciding.audit import audit_plan, prepare, settle
 from shaberi_dagster.deciding.audit_request import AuditRequest
-from shaberi_dagster.errors import ConfigurationError, PartitionBusyError
-from shaberi_dagster.judges.spec import JudgeSpec, judge_defaults
+from shaberi_dagster.reports.comparison import comparison_result
 from shaberi_dagster.reports.declared.graders import DISAGREEMENTS, GRADERS
 from shaberi_dagster.reports.requests import RunSelection
-from shaberi_dagster.show.comparison import comparison_result
+from shaberi_dagster.tasks.judges.spec import JudgeSpec, judge_defaults
+from shaberi_dagster.util.errors import ConfigurationError, PartitionBusyError
 from tests.deciding.auditing import AUDITOR, answering, audit_of, audited, graded
-from tests.example_runs import asked_of, own_engine
+from tests.example_runs import asked_of
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(autouse=True)
-def engine():
-    with own_engine({}):
-        yield
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 
 def every_tenth(number, benchmark):

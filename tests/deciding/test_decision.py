@@ -13,15 +13,14 @@ from shaberi_dagster.deciding.candidates import CandidateScores
 from shaberi_dagster.deciding.decision import prepare
 from shaberi_dagster.deciding.expected import expected
 from shaberi_dagster.deciding.request import DecisionRequest
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
-from shaberi_dagster.reports.decision import read_decision
+from shaberi_dagster.reports.decision import decision_result, read_decision
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest
+from shaberi_dagster.runs.stages.evaluation import materialize
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.decision import decision_result
-from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.commands import lake_of
 from tests.deciding.deciding import N_QUESTIONS, decided, judging, one_try, remember, request
 from tests.ensembles import prompt_of, truth
@@ -29,13 +28,7 @@ from tests.example_runs import asked_of, frozen, own_engine, stored_run
 from tests.mock_endpoint import MockEndpoint, running_mock
 from tests.sizes import size
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(autouse=True)
-def engine():
-    with own_engine({}):
-        yield
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 
 def full_request(asked, model, **values):
@@ -66,7 +59,7 @@ class Decided:
 def clear_pair(tmp_path_factory):
     """A decision between `weak` and `strong`, and its endpoint, which still answers."""
     folder = tmp_path_factory.mktemp("clear_pair")
-    own = Installation(Settings.from_environment(lake_of(folder)), environment={})
+    own = Workspace(Settings.from_environment(lake_of(folder)), environment={})
     with own_engine({}), running_mock(script=judging({"strong": 3.0})) as mock:
         asked = request(mock, folder, "weak", "strong")
         row, curve = decided(asked, own)
@@ -192,7 +185,7 @@ def test_the_best_of_several_is_found_by_elimination(mock, workspace, tmp_path):
 
 def test_at_the_limit_of_what_may_be_spent_it_is_undecided(mock, workspace, tmp_path):
     mock.options.script = judging({"strong": 0.1})
-    poor = Installation(workspace.settings, environment={}, options=CallOptions(max_tokens_total=200))
+    poor = Workspace(workspace.settings, environment={}, options=CallOptions(max_tokens_total=200))
 
     row, _ = decided(request(mock, tmp_path, "weak", "strong"), poor)
 
@@ -263,16 +256,6 @@ def test_between_strategies_the_history_of_models_is_not_used(mock, workspace, t
     )
 
     assert (decision.boundary.name, decision.n_history) == ("anytime", 0)
-
-
-def test_the_order_is_another_with_another_seed(mock, workspace, tmp_path):
-    remember(workspace)
-    orders = [
-        prepare(request(mock, tmp_path, "weak", "strong", seed=seed), workspace).boundary.order.questions[:24].tolist()
-        for seed in (1, 1, 2)
-    ]
-
-    assert orders[0] == orders[1] != orders[2]
 
 
 @pytest.mark.usefixtures("pair")

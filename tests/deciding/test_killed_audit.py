@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.commands import lake_of, run, started
 from tests.deciding.auditing import AUDITOR, answering, graded
@@ -20,7 +20,7 @@ def test_a_killed_audit_pays_for_nothing_twice(mock, tmp_path):
     environment = lake_of(tmp_path)
     mock.options.script = answering()
     with own_engine({}):
-        workspace = Installation(Settings.from_environment(environment), environment={})
+        workspace = Workspace(Settings.from_environment(environment), environment={})
         graded(workspace, mock, {"gsm8k": _SIZE})
     mock.options.latency = 0.2
     where = ("--judge-model", AUDITOR, "--judge-base-url", mock.base_url, "--concurrency", str(_AT_ONCE))

@@ -11,27 +11,21 @@ from aiohttp import web
 
 from shaberi_dagster.deciding import link as linking
 from shaberi_dagster.deciding.link import expected_calls, measure, prepare, read_link, shares
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.reports.comparison import compare
+from shaberi_dagster.reports.ranking import remarks_on
 from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
-from shaberi_dagster.reports.score_reading import read_rankings
-from shaberi_dagster.reports.standings import remarks_on
+from shaberi_dagster.reports.scores import read_rankings
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.commands import lake_of
 from tests.deciding.linking import MODELS, SIZES, evaluated, imported, judging_again, request
-from tests.example_runs import asked_of, own_engine
+from tests.example_runs import asked_of
 from tests.mock_endpoint import running_mock
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 N = 20 * len(MODELS)
-
-
-@pytest.fixture(autouse=True)
-def engine():
-    with own_engine({}):
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +58,7 @@ def made(tmp_path_factory, endpoint):
     @cache
     def of(questions=0, **script):
         folder = tmp_path_factory.mktemp("made")
-        own = Installation(replace(Settings.from_environment(lake_of(folder)), prompts=prompts), environment={})
+        own = Workspace(replace(Settings.from_environment(lake_of(folder)), prompts=prompts), environment={})
         if questions:
             shutil.copytree(of().settings.warehouse, own.settings.warehouse)
             endpoint.options.script = judging_again(**script)
@@ -80,7 +74,7 @@ def made(tmp_path_factory, endpoint):
 def copied(own, workspace):
     """The lake in the folder of this test."""
     shutil.copytree(own.settings.warehouse, workspace.settings.warehouse)
-    return Installation(replace(workspace.settings, prompts=own.settings.prompts), environment={})
+    return Workspace(replace(workspace.settings, prompts=own.settings.prompts), environment={})
 
 
 @pytest.fixture
@@ -294,13 +288,13 @@ def test_a_new_score_compares_with_imported_ones_and_the_interval_has_the_links_
     report = compared(close, "strong-1", MODELS[0])
 
     (section,) = report.sections
-    overall = section.rows[-1]
+    overall = section["rows"][-1]
     assert report.comparable
-    assert (section.judges, overall["verdict"]) == (("judge-a",), "better")
+    assert (section["judges"], overall["verdict"]) == (["judge-a"], "better")
     assert overall["difference"] == pytest.approx(overall["mean_a"] - overall["mean_b"] - link["score_offset"])
     assert overall["lower"] < overall["difference"] < overall["upper"]
     assert any("linked with judge-a" in warning for warning in report.warnings)
-    mirrored = compared(close, MODELS[0], "strong-1").sections[0].rows[-1]
+    mirrored = compared(close, MODELS[0], "strong-1").sections[0]["rows"][-1]
     assert mirrored["difference"] == pytest.approx(-overall["difference"])
     assert mirrored["verdict"] == "worse"
 
@@ -319,7 +313,7 @@ def test_without_a_granted_link_there_is_no_verdict_and_it_says_why(mock, tree):
 
     assert not report.comparable
     assert "is not linked with judge-a: the offset's interval" in report.caveat
-    assert {row["verdict"] for row in report.sections[0].rows} == {"withheld"}
+    assert {row["verdict"] for row in report.sections[0]["rows"]} == {"withheld"}
 
 
 @pytest.mark.long
@@ -342,31 +336,31 @@ def rankings(workspace):
 def test_linked_scores_stand_in_one_leaderboard_with_the_links_uncertainty(mock, tree):
     mock.options.script = judging_again(share_changed=0.1)
     evaluated("strong-1", tree, mock)
-    apart = {line.model: line for ranking in rankings(tree) for line in ranking.standings}
+    apart = {line["model"]: line for ranking in rankings(tree) for line in ranking["standings"]}
     link = linked(request(mock, models=MODELS, questions=54), tree)["overall"]
 
     (ranking,) = rankings(tree)
 
-    lines = {line.model: line for line in ranking.standings}
-    assert ranking.judges == ("judge-a",)
-    assert ranking.standings[0].model == "strong-1"
+    lines = {line["model"]: line for line in ranking["standings"]}
+    assert ranking["judges"] == ["judge-a"]
+    assert ranking["standings"][0]["model"] == "strong-1"
     assert lines.keys() == {"strong-1", *MODELS}
-    assert lines["strong-1"].mean == apart["strong-1"].mean
-    before, now = (line["strong-1"].over_questions.standard_error for line in (apart, lines))
+    assert lines["strong-1"]["mean"] == apart["strong-1"]["mean"]
+    before, now = (line["strong-1"]["estimates"]["overall"].standard_error for line in (apart, lines))
     assert now > before
-    assert lines[MODELS[0]].over_questions == apart[MODELS[0]].over_questions
-    tie = lines[MODELS[0]].tie
-    assert tie.against_best == "below"
-    means = lines[MODELS[0]].mean - lines["strong-1"].mean
-    assert tie.difference == pytest.approx(means + link["score_offset"])
-    assert any("is linked with judge-a" in remark for remark in remarks_on(ranking.standings))
+    assert lines[MODELS[0]]["estimates"] == apart[MODELS[0]]["estimates"]
+    tie = lines[MODELS[0]]
+    assert tie["against_best"] == "below"
+    means = lines[MODELS[0]]["mean"] - lines["strong-1"]["mean"]
+    assert tie["difference"] == pytest.approx(means + link["score_offset"])
+    assert any("is linked with judge-a" in remark for remark in remarks_on(ranking["standings"]))
 
 
 @pytest.mark.long
 def test_scores_that_are_not_linked_stand_apart(mock, moved):
     evaluated("strong-1", moved, mock)
 
-    assert [len(ranking.standings) for ranking in rankings(moved)] == [len(MODELS), 1]
+    assert [len(ranking["standings"]) for ranking in rankings(moved)] == [len(MODELS), 1]
 
 
 @pytest.mark.unit

@@ -54,18 +54,8 @@ def test_settings_of_a_sweep_are_decided_between_and_a_full_evaluation_pays_only
 def test_runs_of_one_model_with_other_settings_are_asked_further_with_their_own() -> None:
     with running_mock(script=_by_effort) as mock:
         place = ("--base-url", mock.base_url, "--judge-base-url", mock.base_url)
-        made = (
-            "run-evals",
-            "--model",
-            "m",
-            "--judge-model",
-            "j",
-            "--benchmark",
-            "tengu,rakuda",
-            *place,
-            "--limit",
-            "1",
-        )
+        asked_of = ("--model", "m", "--judge-model", "j", "--benchmark", "tengu,rakuda", *place)
+        made = ("run-evals", *asked_of, "--limit", "1")
         run_without_dagster(*made, "--sweep", "reasoning_effort=low,high").succeeded()
         begun = _efforts(mock)
         decided = run_without_dagster(

@@ -8,7 +8,6 @@ import pytest
 from shaberi_dagster.defs.jobs import register
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from tests.example_runs import without_results
 from tests.mock_endpoint import MockEndpoint
 
 
@@ -17,13 +16,6 @@ def instance() -> Iterator[dg.DagsterInstance]:
     """An instance in memory."""
     with dg.DagsterInstance.ephemeral() as opened:
         yield opened
-
-
-@pytest.fixture(scope="module")
-def results_left_out() -> Iterator[None]:
-    """What is written to `results/` is looked at elsewhere."""
-    with without_results():
-        yield
 
 
 @pytest.fixture

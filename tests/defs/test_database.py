@@ -1,32 +1,27 @@
-"""Dagster in PostgreSQL: one instance for all hosts, pools that hold across them, leases instead of process numbers."""
+"""Dagster in PostgreSQL: one instance for all hosts, and locks that hold across them."""
 
-import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from pathlib import Path
 
 import dagster as dg
 import pytest
 import yaml
 
-from shaberi_dagster.defs.execution import PROCESS_TAG, close_dead_runs, open_instance, prepare_home
+from shaberi_dagster.defs.execution import close_dead_runs, open_instance, prepare_home
+from shaberi_dagster.defs.interrupts import LOCK_TAG
 from shaberi_dagster.defs.jobs import Materialization, run_in_process
-from shaberi_dagster.defs.leases import LEASE_TAG, is_leased, leased
-from shaberi_dagster.defs.pools import add_pools, pool_name, try_claim
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.runs.planning import plan_run
-from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.defs.leases import is_leased
+from shaberi_dagster.lake.journal.locks import exclusive_lock
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from tests.mock_endpoint import MockEndpoint
-from tests.postgres import PASSWORD
+from shaberi_dagster.util.errors import ConfigurationError
+from tests.postgres import PASSWORD, leased
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out")]
-
-_PATIENCE = 90.0
 
 
 @pytest.fixture(autouse=True)
@@ -44,17 +39,14 @@ def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
 
 @pytest.mark.long
 def test_a_run_is_seen_from_another_host_and_nothing_on_disk_has_the_password(
-    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, settings: Settings, mock: MockEndpoint
+    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, settings: Settings
 ) -> None:
     spec = registered(benchmarks=["elyza"])
-    assert instance.event_log_storage.get_pool_limits()[0].name == pool_name(mock.base_url)
-    run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
+    run_in_process(Materialization(spec.run_id, ["elyza"]), instance, workspace)
 
     with open_instance(settings.dagster_home.with_name("elsewhere")) as other:
         (run,) = other.get_runs()
         assert (run.status, run.tags["dagster/partition"]) == (dg.DagsterRunStatus.SUCCESS, spec.run_id)
-        assert LEASE_TAG in run.tags
-        assert PROCESS_TAG not in run.tags
     files = [path for path in settings.dagster_home.parent.rglob("*") if path.is_file()]
     assert settings.dagster_home / "dagster.yaml" in files
     assert not [path for path in files if PASSWORD.encode() in path.read_bytes()]
@@ -86,54 +78,6 @@ def test_a_broker_without_a_database_is_refused(settings: Settings, monkeypatch:
         open_instance(settings.dagster_home)
 
 
-@pytest.mark.long
-def test_runs_that_are_registered_at_the_same_moment_make_their_pools_without_an_error(
-    settings: Settings, instance: dg.DagsterInstance, workspace: Workspace
-) -> None:
-    n_runs, n_processes = 30, 6
-    spec = plan_run(RunRequest(model="model", base_url="http://one/v1", judge_models=["gpt-5"]), workspace)
-    together = threading.Barrier(n_runs)
-
-    def register(own: dg.DagsterInstance) -> None:
-        together.wait(_PATIENCE)
-        add_pools(spec, own)
-
-    with ExitStack() as stack, ThreadPoolExecutor(n_runs) as threads:
-        opened = [stack.enter_context(open_instance(settings.dagster_home)) for _ in range(n_processes)]
-        list(threads.map(register, opened * (n_runs // n_processes)))
-
-    limits = instance.event_log_storage.get_pool_limits()
-    assert {(one.name, one.limit, one.from_default) for one in limits} == {
-        ("endpoint_one_v1", 4, True),
-        ("endpoint_api.openai.com_v1", 4, True),
-    }
-    assert instance.event_log_storage.get_concurrency_info("endpoint_one_v1").slot_count == 4
-
-
-@pytest.mark.long
-def test_of_several_that_claim_the_last_slot_at_the_same_moment_one_gets_it(
-    settings: Settings, instance: dg.DagsterInstance
-) -> None:
-    n_claimants, n_rounds = 4, 5
-    together = threading.Barrier(n_claimants)
-    instance.event_log_storage.set_concurrency_slots("pool", 1)
-
-    def claims(name: str) -> list[bool]:
-        with open_instance(settings.dagster_home) as own:
-            storage, claimed = own.event_log_storage, []
-            for number in range(n_rounds):
-                together.wait(_PATIENCE)
-                claimed.append(try_claim("pool", name, str(number), own))
-                together.wait(_PATIENCE)
-                storage.free_concurrency_slot_for_step(name, str(number))
-            return claimed
-
-    with ThreadPoolExecutor(n_claimants) as threads:
-        by_claimant = list(threads.map(claims, map(str, range(n_claimants))))
-
-    assert [sum(claimed) for claimed in zip(*by_claimant, strict=True)] == [1] * n_rounds
-
-
 def test_a_lease_is_seen_by_all_given_once_and_ends_with_its_process(url: str) -> None:
     assert not is_leased("some-run", url)
     with leased("some-run", url) as is_ours, leased("some-run", url) as is_theirs:
@@ -150,13 +94,12 @@ def test_a_lease_is_seen_by_all_given_once_and_ends_with_its_process(url: str) -
 
 
 def test_the_run_of_a_dead_process_is_closed_from_any_host_and_that_of_a_living_one_is_not(
-    instance: dg.DagsterInstance, url: str
+    instance: dg.DagsterInstance,
 ) -> None:
-    # The same name and number as ours, as another container's process may have them.
-    runs = [instance.create_run_for_job(_some_job, tags={LEASE_TAG: f"host:{os.getpid()}:1"}) for _ in range(2)]
+    runs = [instance.create_run_for_job(_some_job, tags={LOCK_TAG: "another host"}) for _ in range(2)]
     dead, living = (run.run_id for run in runs)
 
-    with leased(living, url):
+    with exclusive_lock(Path(instance.root_directory), f"run-{living}", shared="dagster"):
         assert close_dead_runs(instance) == [dead]
     assert close_dead_runs(instance) == [living]
 
@@ -164,7 +107,7 @@ def test_the_run_of_a_dead_process_is_closed_from_any_host_and_that_of_a_living_
 def test_a_host_without_the_database_closes_no_run_of_the_cluster(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    instance.create_run_for_job(_some_job, tags={LEASE_TAG: "host:1:1"})
+    instance.create_run_for_job(_some_job, tags={LOCK_TAG: "host"})
     monkeypatch.delenv("SHABERI_DATABASE_URL")
 
     assert close_dead_runs(instance) == []
@@ -178,7 +121,7 @@ def _some_job() -> None:
 def _holding(run_id: str) -> subprocess.Popen[str]:
     """Another process that has the lease of a run."""
     code = (
-        "import os, sys; from shaberi_dagster.defs.leases import leased\n"
+        "import os, sys; from tests.postgres import leased\n"
         "with leased(sys.argv[1], os.environ['SHABERI_DATABASE_URL']): print('held', flush=True); input()"
     )
     process = subprocess.Popen(

@@ -7,7 +7,6 @@ import pytest
 
 from shaberi_dagster.defs.decisions import decision_calibrations, decisions, links
 from shaberi_dagster.defs.resources import WorkspaceResource
-from shaberi_dagster.lake.schemas import TABLES
 from tests.deciding.deciding import judging, remember, request
 from tests.deciding.linking import MODELS, imported, judging_again
 from tests.deciding.linking import request as link_request
@@ -79,13 +78,3 @@ def test_a_link_is_an_asset_with_its_offsets(mock, workspace, instance, tmp_path
     metadata = metadata_of(event.materialization)
     assert (metadata["judges"], metadata["granted"]) == ("judge-a, judge-a+strict", True)
     assert "overall" in metadata["offsets"]
-
-
-@pytest.mark.parametrize("asset", [decisions, decision_calibrations, links])
-def test_the_assets_describe_the_columns_of_their_tables(asset):
-    (metadata,) = asset.metadata_by_key.values()
-
-    table = metadata["dagster/table_name"]
-    assert [one.name for one in metadata["dagster/column_schema"].columns] == [
-        one.name for one in TABLES[table].columns
-    ]

@@ -7,7 +7,7 @@ import pytest
 
 from shaberi_dagster.defs.imports import ensemble_import
 from shaberi_dagster.defs.resources import WorkspaceResource
-from tests.exchange.caches import baseline, ensemble, response, result, write
+from tests.exchange.caches import ensemble, response, write
 
 pytestmark = pytest.mark.integration
 
@@ -23,20 +23,6 @@ def _materialized(instance: dg.DagsterInstance, folder: Path) -> dg.ExecuteInPro
 
 def _checks(result: dg.ExecuteInProcessResult) -> dict[str, bool]:
     return {one.check_name: one.passed for one in result.get_asset_check_evaluations()}
-
-
-def test_the_asset_imports_and_says_what_became_of_every_file(instance: dg.DagsterInstance, tmp_path: Path) -> None:
-    folder = tmp_path / "caches"
-    write(folder / "ensemble.json", ensemble({"q-1": [response("a"), response("b")]}))
-    write(folder / "baseline.json", baseline(result("q-1", response("a"))))
-
-    done = _materialized(instance, folder)
-
-    (event,) = done.get_asset_materialization_events()
-    metadata = {name: value.value for name, value in event.materialization.metadata.items()}
-    assert (metadata["dagster/row_count"], metadata["quarantined"], metadata["changed"]) == (4, 0, True)
-    assert [file["answers"] for file in metadata["report"]["files"]] == [1, 2]
-    assert _checks(done) == {"reconciled": True, "nothing_quarantined": True}
 
 
 def test_what_is_set_aside_fails_a_check_and_cannot_break_out_of_its_cell(

@@ -41,18 +41,6 @@ def test_the_asset_writes_the_lake_beside_its_tables_and_says_how_much(
     assert (folder / "data" / "model_answers" / "elyza__ELYZA-tasks-100" / "model.json").is_file()
 
 
-def test_the_launchpad_chooses_folder_and_runs(
-    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, tmp_path: Path
-) -> None:
-    for tag in ("one", "two"):
-        materialized(registered(benchmarks=["elyza"], tag=tag), workspace, "answers", "judgements")
-
-    metadata = _materialized(instance, output=str(tmp_path / "tree"), tags=["two"])
-
-    assert (metadata["files"], metadata["files elsewhere"]) == (2, 0)
-    assert (tmp_path / "tree" / "export.json").is_file()
-
-
 def _results_of(instance: dg.DagsterInstance, *run_ids: str, **config: object) -> dict[str, object]:
     """Metadata of the results after a backfill of these runs, which is one Dagster run."""
     first, last = run_ids[0], run_ids[-1]

@@ -7,10 +7,10 @@ import pytest
 
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs import assets
-from shaberi_dagster.defs.interrupts import INTERRUPTS, canceled_when_interrupted
+from shaberi_dagster.defs.interrupts import INTERRUPTS, LOCK_TAG, canceled_when_interrupted
 from shaberi_dagster.defs.jobs import Materialization, run_in_process
-from shaberi_dagster.defs.leases import LEASE_TAG
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
 
 pytestmark = pytest.mark.integration
@@ -39,7 +39,7 @@ def test_an_interrupted_op_cancels_its_run(interrupt: type[BaseException], insta
 
 @pytest.mark.parametrize(
     ("tags", "status"),
-    [({}, dg.DagsterRunStatus.STARTED), ({LEASE_TAG: "host:1:1"}, dg.DagsterRunStatus.CANCELED)],
+    [({}, dg.DagsterRunStatus.STARTED), ({LOCK_TAG: "host"}, dg.DagsterRunStatus.CANCELED)],
     ids=["of a worker", "of a command"],
 )
 def test_a_run_whose_worker_is_stopped_is_left_to_the_next_one_and_that_of_a_command_is_canceled(
@@ -78,15 +78,19 @@ def test_an_error_is_a_failure_as_ever(instance: dg.DagsterInstance) -> None:
     assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.FAILURE]
 
 
-@pytest.mark.parametrize("place", ["materialize", "materialize_result"], ids=["while it works", "between two events"])
+@pytest.mark.parametrize("place", ["materialize", "stage_result"], ids=["while it works", "between two events"])
 def test_an_interrupt_of_a_run_in_process_cancels_it(
-    place: str, registered: Callable[..., RunSpec], instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    place: str,
+    registered: Callable[..., RunSpec],
+    instance: dg.DagsterInstance,
+    workspace: Workspace,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec = registered(benchmarks=["elyza"])
     monkeypatch.setattr(assets, place, _interrupted)
 
     with pytest.raises(KeyboardInterrupt):
-        run_in_process(Materialization(spec.run_id, ["elyza"]), instance)
+        run_in_process(Materialization(spec.run_id, ["elyza"]), instance, workspace)
 
     assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.CANCELED]
 

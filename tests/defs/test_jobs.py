@@ -7,25 +7,27 @@ import dagster as dg
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.definitions import defs
-from shaberi_dagster.defs.jobs import EVALUATE, RunRequestConfig, asset_keys
+from shaberi_dagster.defs.jobs import EVALUATE, RunRequestConfig
 from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.stages.ordered import STAGE_NAMES
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.ordered import STAGE_NAMES
-from tests.ensembles import scripted
 from tests.mock_endpoint import MockEndpoint
 
 pytestmark = pytest.mark.integration
 
 
-def _materialized(result: dg.ExecuteInProcessResult) -> dict[tuple[str, str], dict[str, object]]:
-    """Metadata values by (stage, benchmark)."""
+def _materialized(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, object]]:
+    """Metadata values by stage."""
     return {
-        tuple(event.asset_key.path): {name: value.value for name, value in event.materialization.metadata.items()}
+        event.asset_key.to_user_string(): {name: value.value for name, value in event.materialization.metadata.items()}
         for event in result.get_asset_materialization_events()
     }
+
+
+def _config(**stages: object) -> dict[str, object]:
+    return {"ops": {stage: {"config": config} for stage, config in stages.items()}}
 
 
 @pytest.mark.long
@@ -38,36 +40,37 @@ def test_evaluate_brings_all_stages_of_a_partition_up_to_date_and_notes_what_is_
 
     assert result.success
     materialized = _materialized(result)
-    assert set(materialized) == {(stage, name) for stage in STAGE_NAMES for name in ALL_BENCHMARKS}
-    assert {key: value["dagster/row_count"] for key, value in materialized.items() if key[0] != "metrics"} == {
-        (stage, name): 3 if stage not in {"consensus", "pass_outputs"} and name in spec.benchmarks else 0
-        for stage in STAGE_NAMES
-        if stage != "metrics"
-        for name in ALL_BENCHMARKS
-    }
-    others = set(ALL_BENCHMARKS) - set(spec.benchmarks)
-    noted = {key for key, value in materialized.items() if "not one of" in str(value.get("note"))}
-    assert noted == {(stage, name) for stage in STAGE_NAMES for name in others}
+    assert set(materialized) == set(STAGE_NAMES)
+    rows = {stage: value["dagster/row_count"] for stage, value in materialized.items() if stage != "metrics"}
+    assert rows == {"answers": 6, "consensus": 0, "judgements": 6, "pass_outputs": 0, "scores": 6}
+    noted = {stage for stage, value in materialized.items() if "nothing to do" in str(value.get("note"))}
+    assert noted == {"consensus", "pass_outputs"}
+    assert instance.get_materialized_partitions(dg.AssetKey("consensus")) == {spec.run_id}
     checks = result.get_asset_check_evaluations()
     assert {check.partition for check in checks} == {spec.run_id}
     assert {check.check_name for check in checks if check.passed} >= {"complete", "few_failures", "fresh", "all_scored"}
-    assert {check.asset_key.path[-1] for check in checks} >= others
-    assert all(check.passed for check in checks if check.asset_key.path[-1] in others)
+    (complete,) = (
+        check for check in checks if check.asset_key == dg.AssetKey("answers") and check.check_name == "complete"
+    )
+    assert complete.description == "elyza: 3 of 3 planned rows; mt_bench: 3 of 3 planned rows"
     assert workspace.lake.read("runs", {"run_id": spec.run_id})["status"].to_list() == ["complete"]
     assert len(workspace.lake.read("scores", {"run_id": spec.run_id})) == 3 * len(spec.benchmarks)
     assert mock.stats()["answered"] == 2 * (3 + 3)
 
 
-def test_one_asset_alone_makes_only_its_own_calls(
+def test_one_asset_of_one_benchmark_makes_only_its_own_calls(
     registered: Callable[..., RunSpec], instance: dg.DagsterInstance, mock: MockEndpoint
 ) -> None:
     spec = registered()
 
     result = defs.resolve_job_def(EVALUATE).execute_in_process(
-        instance=instance, partition_key=spec.run_id, asset_selection=[dg.AssetKey(["answers", "rakuda"])]
+        instance=instance,
+        partition_key=spec.run_id,
+        asset_selection=[dg.AssetKey("answers")],
+        run_config=_config(answers={"benchmarks": ["rakuda"]}),
     )
 
-    assert list(_materialized(result)) == [("answers", "rakuda")]
+    assert list(_materialized(result)) == ["answers"]
     assert mock.stats()["answered"] == 3
 
 
@@ -79,8 +82,8 @@ def test_judgements_can_be_asked_of_one_judge_from_the_launchpad(
     defs.resolve_job_def(EVALUATE).execute_in_process(
         instance=instance,
         partition_key=spec.run_id,
-        asset_selection=asset_keys(["elyza"], ["answers", "judgements"]),
-        run_config={"ops": {"judgements": {"config": {"judges": ["mild"]}}}},
+        asset_selection=[dg.AssetKey("answers"), dg.AssetKey("judgements")],
+        run_config=_config(judgements={"judges": ["mild"]}),
     )
 
     assert {body["model"] for body in mock.bodies} == {"model", "mild"}
@@ -96,15 +99,16 @@ def test_failed_samples_are_rows_with_a_failing_check_and_stop_nothing(
     result = defs.resolve_job_def(EVALUATE).execute_in_process(
         instance=instance,
         partition_key=spec.run_id,
-        asset_selection=asset_keys(["elyza"]),
     )
 
     assert result.success
-    failed = {(c.asset_key.path[0], c.check_name) for c in result.get_asset_check_evaluations() if not c.passed}
+    failed = {
+        (c.asset_key.to_user_string(), c.check_name) for c in result.get_asset_check_evaluations() if not c.passed
+    }
     assert failed == {("judgements", "few_failures"), ("metrics", "all_scored")}
-    judgements = _materialized(result)["judgements", "elyza"]
-    assert judgements["failed"] == 3
-    assert sum(judgements["failures_by_class"].values()) == 3
+    judgements = _materialized(result)["judgements"]
+    assert judgements["elyza: failed"] == 3
+    assert sum(judgements["elyza: failures_by_class"].values()) == 3
 
 
 def test_a_backfill_of_two_runs_is_one_dagster_run_with_facts_of_each(
@@ -113,14 +117,12 @@ def test_a_backfill_of_two_runs_is_one_dagster_run_with_facts_of_each(
     runs = sorted(registered(tag=tag, benchmarks=["elyza"]).run_id for tag in ("first", "second"))
     tags = {"dagster/asset_partition_range_start": runs[0], "dagster/asset_partition_range_end": runs[1]}
 
-    result = defs.resolve_job_def(EVALUATE).execute_in_process(
-        instance=instance, tags=tags, asset_selection=asset_keys(["elyza"])
-    )
+    result = defs.resolve_job_def(EVALUATE).execute_in_process(instance=instance, tags=tags)
 
     assert result.success
     assert len(instance.get_runs()) == 1
     assert workspace.lake.read("runs")["status"].to_list() == ["complete", "complete"]
-    answers = [e for e in result.get_asset_materialization_events() if e.asset_key.path == ["answers", "elyza"]]
+    answers = [e for e in result.get_asset_materialization_events() if e.asset_key == dg.AssetKey("answers")]
     assert sorted(event.partition for event in answers) == runs
     facts = answers[0].materialization.metadata["facts by run"].value
     assert all(run.partition("@@")[2] in facts for run in runs)
@@ -149,6 +151,9 @@ def test_new_run_registers_the_partition_materializes_it_and_publishes_it_once(
     run_id = result.output_for_node("evaluate_new_run")
     assert instance.get_dynamic_partitions(RUNS_NAME) == [run_id]
     assert written == {"catalog": 1, run_id: 1}
+    (evaluation,) = instance.get_runs(dg.RunsFilter(job_name=EVALUATE))
+    logs = [entry.user_message for entry in instance.all_logs(evaluation.run_id)]
+    assert any(line.startswith("answers elyza 2/2") for line in logs), "the progress is in the log of the evaluation"
     assert {body["temperature"] for body in mock.bodies if body["model"] == "fresh"} == {0.5}
     assert workspace.lake.read("metrics", {"run_id": run_id})["benchmark"].unique().sort().to_list() == [
         "elyza",
@@ -159,7 +164,7 @@ def test_new_run_registers_the_partition_materializes_it_and_publishes_it_once(
     (links,) = (event for event in result.all_events if event.event_type_value == "STEP_OUTPUT")
     metadata = links.step_output_data.metadata
     assert result.run_id in metadata["evaluation"].value
-    assert "/assets/metrics/elyza?" in metadata["scores of elyza"].value
+    assert "/assets/metrics?" in metadata["scores"].value
 
 
 def test_new_run_with_a_wrong_name_fails_with_the_reason_before_anything_is_registered(
@@ -179,7 +184,7 @@ def test_new_run_with_a_wrong_name_fails_with_the_reason_before_anything_is_regi
 def test_the_launchpad_takes_what_the_command_line_takes() -> None:
     fields = RunRequestConfig.model_fields
 
-    of_limiter = {"limiter", "initial_concurrency", "min_concurrency", "max_concurrency", "limiter_cooldown"}
+    of_limiter = {"limiter", "max_concurrency"}
     of_files = {"settings"}
     assert set(fields) == (set(RunRequest.model_fields) - of_files) | (set(CallOptions.model_fields) - of_limiter)
     assert all(field.description for field in fields.values())
@@ -231,39 +236,3 @@ def test_compact_merges_files_and_keeps_all_rows(
 
     assert len(workspace.lake.delta("runs").file_uris()) == 1
     assert sorted(workspace.lake.read("runs")["run_tag"]) == ["one", "three", "two"]
-
-
-def test_one_job_has_all_assets_of_all_benchmarks() -> None:
-    keys = asset_keys(["tengu", "gsm8k"], ["consensus", "scores"])
-    assert [tuple(key.path) for key in keys] == [
-        ("consensus", "tengu"),
-        ("consensus", "gsm8k"),
-        ("scores", "tengu"),
-        ("scores", "gsm8k"),
-    ]
-    selected = defs.resolve_job_def(EVALUATE).asset_layer.executable_asset_keys
-    assert set(asset_keys(ALL_BENCHMARKS)) <= set(selected)
-
-
-@pytest.mark.long
-def test_new_run_starts_an_ensemble_too(instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint) -> None:
-    mock.options.script = scripted()
-    config = {
-        "model": "fresh",
-        "benchmarks": ["gsm8k"],
-        "base_url": mock.base_url,
-        "samples": 2,
-        "single": "own",
-        "sample": 2,
-        "strategies": ["standard", "plurality"],
-    }
-
-    result = defs.resolve_job_def("new_run").execute_in_process(
-        instance=instance, run_config={"ops": {"evaluate_new_run": {"config": config}}}
-    )
-
-    run_id = result.output_for_node("evaluate_new_run")
-    assert workspace.lake.read("runs", {"run_id": run_id})["status"].to_list() == ["complete"]
-    assert mock.stats()["answered"] == 2 * 3 + 2
-    (started,) = instance.get_runs(dg.RunsFilter(tags={"shaberi/started_by": result.run_id}))
-    assert started.job_name == EVALUATE

@@ -14,15 +14,15 @@ import yaml
 import shaberi_dagster as shaberi
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs.decisions import decisions
-from shaberi_dagster.defs.jobs import EVALUATE, asset_keys
+from shaberi_dagster.defs.jobs import EVALUATE
 from shaberi_dagster.defs.partitions import RUNS_NAME, add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.defs.sensors import run_spec_folder
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.commands import run_without_dagster
 from tests.mock_endpoint import MockEndpoint, running_mock
 
@@ -140,7 +140,6 @@ def test_a_stored_run_that_somebody_else_made_has_no_key_sent_by_its_assets(
     result = defs.resolve_job_def(EVALUATE).execute_in_process(
         instance=instance,
         partition_key=spec.run_id,
-        asset_selection=asset_keys(["elyza"]),
         raise_on_error=False,
     )
 

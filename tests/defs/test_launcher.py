@@ -6,27 +6,25 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 from uuid import uuid4
 
 import dagster as dg
 import pytest
-from celery import Task
 from dagster._core.events import DagsterEvent
-from dagster._core.launcher import ResumeRunContext, WorkerStatus
+from dagster._core.launcher import WorkerStatus
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
 from redis import Redis
 
 from shaberi_dagster.defs.execution import open_instance
+from shaberi_dagster.defs.interrupts import LOCK_TAG
 from shaberi_dagster.defs.jobs import Materialization
 from shaberi_dagster.defs.launcher import ClusterRunLauncher
-from shaberi_dagster.defs.leases import LEASE_TAG, leased
 from shaberi_dagster.defs.submission import submit
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.ports import free_ports
+from tests.postgres import leased
 from tests.running_cluster import running_redis
 
 pytestmark = pytest.mark.integration
@@ -59,7 +57,7 @@ def submitted(registered: Callable[..., RunSpec], workspace: Workspace, instance
     ("task", "held", "status"),
     [
         (None, False, WorkerStatus.FAILED),  # launched by a daemon that was killed before it could note the task
-        (LEASE_TAG, False, WorkerStatus.RUNNING),  # of a command line, which others close
+        (LOCK_TAG, False, WorkerStatus.RUNNING),  # of a command line, which others close
         ("PENDING", False, WorkerStatus.RUNNING),  # it waits for a worker
         ("STARTED", True, WorkerStatus.RUNNING),
         ("STARTED", False, WorkerStatus.FAILED),  # Celery does not notice that a worker was killed
@@ -76,9 +74,9 @@ def test_a_run_is_alive_as_long_as_its_lease_is_held_or_it_waits(  # noqa: PLR09
 ) -> None:
     monkeypatch.setenv("SHABERI_DATABASE_URL", database)
     task_id = uuid4().hex
-    tag = LEASE_TAG if task == LEASE_TAG else DAGSTER_CELERY_TASK_ID_TAG
+    tag = LOCK_TAG if task == LOCK_TAG else DAGSTER_CELERY_TASK_ID_TAG
     run = dg.DagsterRun("evaluate", tags={tag: task_id} if task else {})
-    if task not in {None, LEASE_TAG, "PENDING"}:
+    if task not in {None, LOCK_TAG, "PENDING"}:
         launcher.celery.backend.store_result(task_id, None, task)
 
     with leased(run.run_id, database) if held else nullcontext():
@@ -130,33 +128,7 @@ def test_a_run_that_a_killed_daemon_was_about_to_launch_is_launched_once_and_wai
     assert len(waiting) == 1
 
 
-def test_a_resumed_run_is_a_task_that_workers_take_and_holds_no_slot_until_one_has(
-    launcher: ClusterRunLauncher,
-    instance: dg.DagsterInstance,
-    submitted: dg.DagsterRun,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from shaberi_dagster.defs.worker import app
-
-    sent: list[dict[str, Any]] = []
-
-    def send(_: Task, __: object, kwargs: dict[str, Any], **___: object) -> SimpleNamespace:
-        sent.append(kwargs)
-        return SimpleNamespace(task_id="task")
-
-    slots = instance.event_log_storage
-    slots.set_concurrency_slots("pool", 1)
-    assert slots.claim_concurrency_slot("pool", submitted.run_id, "answers").is_claimed
-    assert not slots.claim_concurrency_slot("pool", "another", "answers").is_claimed
-    monkeypatch.setattr(Task, "apply_async", send)
-    launcher.resume_run(ResumeRunContext(submitted, workspace=None, resume_attempt_number=1))
-    assert slots.claim_concurrency_slot("pool", "another", "answers").is_claimed
-
-    (arguments,) = sent
-    app.tasks["resume_job"].__header__(**arguments)  # the names that the worker's task has
-
-
-def test_terminate_of_a_run_that_waits_for_another_worker_cancels_it_and_frees_its_slots(
+def test_terminate_of_a_run_that_waits_for_another_worker_cancels_it(
     launcher: ClusterRunLauncher,
     instance: dg.DagsterInstance,
     submitted: dg.DagsterRun,
@@ -164,14 +136,10 @@ def test_terminate_of_a_run_that_waits_for_another_worker_cancels_it_and_frees_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SHABERI_DATABASE_URL", database)
-    slots = instance.event_log_storage
-    slots.set_concurrency_slots("pool", 1)
-    slots.claim_concurrency_slot("pool", submitted.run_id, "answers")
 
     assert launcher.terminate(submitted.run_id)
 
     run = instance.get_run_by_id(submitted.run_id)
     assert run is not None
     assert run.status == dg.DagsterRunStatus.CANCELED
-    assert slots.claim_concurrency_slot("pool", "another", "answers").is_claimed
     assert not launcher.terminate(submitted.run_id)

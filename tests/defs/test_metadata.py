@@ -7,18 +7,17 @@ import dagster as dg
 import polars as pl
 import pytest
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.defs.metadata import column_schema, materialize_result, with_questions
-from shaberi_dagster.defs.plot import score_histograms
+from shaberi_dagster.defs.metadata import column_schema, stage_result, with_questions
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.runs.questions import load_source, store_question_set
+from shaberi_dagster.runs.stages.judgements import Judgements
+from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
 from shaberi_dagster.util.checks import Check
 
 pytestmark = pytest.mark.unit
 
-_KEY = dg.AssetKey(["judgements", "elyza"])
 _NO_ROWS = pl.DataFrame({"answer": []}, schema={"answer": pl.String})
 
 
@@ -36,18 +35,18 @@ def _outcome(**changes: object) -> StageResult:
 
 
 def _preview_of(text: str) -> str:
-    result = materialize_result(_KEY, [_outcome(preview=pl.DataFrame({"answer": [text]}))], [])
-    return result.metadata["preview"].value
+    result = stage_result(Judgements, [_outcome(preview=pl.DataFrame({"answer": [text]}))])
+    return result.metadata["elyza: preview"].value
 
 
 def test_rows_tokens_and_failures_by_class_are_there_and_unknown_facts_are_not() -> None:
-    metadata = materialize_result(_KEY, [_outcome()], []).metadata
+    metadata = stage_result(Judgements, [_outcome()]).metadata
 
     assert metadata["dagster/row_count"] == 5
     assert metadata["run"] == "m@@t"
-    assert metadata["failures_by_class"] == {"rate_limit": 2}
-    assert metadata["prompt_tokens"] == 120
-    assert "completion_tokens" not in metadata
+    assert metadata["elyza: failures_by_class"] == {"rate_limit": 2}
+    assert metadata["elyza: prompt_tokens"] == 120
+    assert "elyza: completion_tokens" not in metadata
 
 
 @pytest.mark.parametrize(
@@ -82,32 +81,19 @@ def test_hostile_output_is_one_cell_of_plain_text(text: str) -> None:
 def test_model_and_tag_are_as_people_write_them_and_numbers_are_rounded() -> None:
     facts = {"rows": 1, "mean_score": 2 / 3, "scores": {"judge": 1 / 3}}
 
-    metadata = materialize_result(_KEY, [_outcome(run_id="org__a%5F%5Fb@@july", facts=facts)], []).metadata
+    metadata = stage_result(Judgements, [_outcome(run_id="org__a%5F%5Fb@@july", facts=facts)]).metadata
 
     assert (metadata["run"], metadata["model"], metadata["tag"]) == ("org__a%5F%5Fb@@july", "org/a__b", "july")
-    assert (metadata["mean_score"], metadata["scores"]) == (0.667, {"judge": 0.333})
-
-
-def test_metrics_name_the_command_that_shows_their_answers() -> None:
-    outcome = _outcome(run_id="org__a%20b@@july", stage="metrics")
-
-    metadata = materialize_result(dg.AssetKey(["metrics", "elyza"]), [outcome], []).metadata
-
-    assert metadata["read the answers"] == "inspect-output --model 'org/a b' --tag july --benchmark elyza"
+    assert (metadata["elyza: mean_score"], metadata["elyza: scores"]) == (0.667, {"judge": 0.333})
 
 
 def test_scores_of_each_judge_are_a_line_of_bars_over_the_scale() -> None:
     outcome = _outcome(scores={"strict": [1.0, 1.0, 5.0], "none": []})
 
-    metadata = materialize_result(_KEY, [outcome], []).metadata
+    metadata = stage_result(Judgements, [outcome]).metadata
 
-    assert metadata["scores of strict"] == "1 █···▄ 5, mean 2.33 of 3"
-    assert "scores of none" not in metadata
-
-
-def test_a_score_beyond_the_scale_widens_the_bars() -> None:
-    (text,) = score_histograms(_outcome(scores={"j": [0.0, 6.0]})).values()
-    assert text == "0 █·····█ 6, mean 3.00 of 2"
+    assert metadata["elyza: scores of strict"] == "1 █···▄ 5, mean 2.33 of 3"
+    assert "elyza: scores of none" not in metadata
 
 
 def test_a_preview_has_the_texts_of_questions_where_the_lake_has_them(workspace: Workspace) -> None:
@@ -122,20 +108,10 @@ def test_a_preview_has_the_texts_of_questions_where_the_lake_has_them(workspace:
     assert shown["question"].to_list() == ["unknown", first.question]
 
 
-def test_a_hash_is_shortened_so_that_the_table_fits() -> None:
-    assert _preview_of("0123456789ab" + "f" * 52) == "| answer |\n| --- |\n| 0123456789ab |"
-
-
-def test_long_texts_are_shortened() -> None:
-    cell = _preview_of("あ" * 5000)
-    assert cell.count("あ") == 120
-    assert cell.endswith("… |")
-
-
 def test_several_runs_are_summed_up_with_the_facts_of_each() -> None:
     outcomes = [_outcome(run_id="m@@a"), _outcome(run_id="m@@b|c")]
 
-    metadata = materialize_result(_KEY, outcomes, []).metadata
+    metadata = stage_result(Judgements, outcomes).metadata
 
     assert metadata["dagster/row_count"] == 10
     assert metadata["runs"] == 2
@@ -143,11 +119,11 @@ def test_several_runs_are_summed_up_with_the_facts_of_each() -> None:
     assert "m@@b&#124;c" in metadata["facts by run"].value
 
 
-def test_a_benchmark_that_no_run_has_is_noted_and_its_checks_pass() -> None:
-    result = materialize_result(_KEY, [], ["complete"])
+def test_a_stage_without_work_is_noted_and_its_checks_pass() -> None:
+    result = stage_result(Judgements, [])
 
-    assert result.metadata == {"dagster/row_count": 0, "note": "not one of this run's benchmarks"}
-    assert [check.passed for check in result.check_results] == [True]
+    assert result.metadata == {"dagster/row_count": 0, "note": "nothing to do in this stage"}
+    assert all(check.passed for check in result.check_results)
 
 
 @pytest.mark.parametrize(
@@ -157,11 +133,11 @@ def test_a_check_fails_when_it_fails_for_one_run(severe: bool, severity: dg.Asse
     good = _outcome(checks=(Check("complete", passed=True, description="5 of 5"),))
     bad = _outcome(checks=(Check("complete", passed=False, description="3 of 5", severe=severe),))
 
-    (check,) = materialize_result(_KEY, [good, bad], ["complete"]).check_results
+    (check,) = (one for one in stage_result(Judgements, [good, bad]).check_results if one.check_name == "complete")
 
     assert not check.passed
     assert check.severity == severity
-    assert check.description == "3 of 5"
+    assert check.description == "elyza: 3 of 5"
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -174,9 +150,9 @@ def test_every_column_says_what_it_means(table: str) -> None:
 
 
 def test_metrics_name_the_page_of_their_questions():
-    metadata = materialize_result(_KEY, [_outcome(run_id="org__m`x@@t", stage="metrics")], []).metadata
+    metadata = stage_result(Judgements, [_outcome(run_id="org__m`x@@t", stage="metrics")]).metadata
 
     page = "/questions?m=org__m%60x@@t&benchmark=elyza"
-    assert f"`shaberi view '{page}'`" in metadata["in a browser"].value
-    assert f"(http://127.0.0.1:8321{page})" in metadata["in a browser"].value
-    assert "in a browser" not in materialize_result(_KEY, [_outcome()], []).metadata
+    assert f"`shaberi view '{page}'`" in metadata["elyza: in a browser"].value
+    assert f"(http://127.0.0.1:8321{page})" in metadata["elyza: in a browser"].value
+    assert "elyza: in a browser" not in stage_result(Judgements, [_outcome()]).metadata

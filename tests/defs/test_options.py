@@ -6,8 +6,7 @@ import dagster as dg
 import pytest
 
 from shaberi_dagster.defs.jobs import Materialization, run_in_process
-from shaberi_dagster.defs.options import config_class, part_of, stage_config
-from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.spec import CallOptions, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
 
@@ -16,32 +15,20 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out
 _CALLING = ("answers", "judgements")
 
 
-def test_a_config_has_the_fields_of_its_models_and_gives_each_its_part() -> None:
-    both = config_class("Both", "Both.", RunRequest, CallOptions)
-    config = both(model="m", concurrency=3, limiter="aimd")
-    assert part_of(config, CallOptions) == CallOptions(concurrency=3, limiter="aimd")
-    assert part_of(config, RunRequest) == RunRequest(model="m")
-
-
-def test_only_options_that_are_not_the_default_are_in_a_run_config() -> None:
-    assert stage_config(CallOptions(), ["answers", "scores"]) == {"answers": {"config": {}}}
-    assert stage_config(CallOptions(fresh=True), ["judgements"], ["a"]) == {
-        "judgements": {"config": {"fresh": True, "judges": ["a"]}}
-    }
-
-
 def test_options_reach_the_engine_and_limit_changes_the_lake(
     registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, mock: MockEndpoint
 ) -> None:
     mock.options.latency = 0.05
     spec = registered(benchmarks=["elyza"])
-    run_in_process(Materialization(spec.run_id, ["elyza"], _CALLING, options=CallOptions(concurrency=2)), instance)
+    run_in_process(
+        Materialization(spec.run_id, ["elyza"], _CALLING, options=CallOptions(concurrency=2)), instance, workspace
+    )
     assert mock.stats()["most_in_flight"] == 2
     assert workspace.lake.read("limit_changes").is_empty()  # a fixed limit does not change
 
     other = registered(tag="other", benchmarks=["elyza"], temperature=0.5)
-    options = CallOptions(initial_concurrency=5)
-    run_in_process(Materialization(other.run_id, ["elyza"], _CALLING, options=options), instance)
+    options = CallOptions(max_concurrency=5)
+    run_in_process(Materialization(other.run_id, ["elyza"], _CALLING, options=options), instance, workspace)
     changes = workspace.lake.read("limit_changes", {"run_id": other.run_id})
     assert changes.select("stage", "base_url", "limit_before", "limit_after", "cause").rows()[0] == (
         "answers",
@@ -57,14 +44,14 @@ def test_stages_of_one_run_share_a_budget_and_the_same_run_goes_on_without_one(
 ) -> None:
     spec = registered(benchmarks=["elyza", "tengu"])
     names, options = list(spec.benchmarks), CallOptions(max_tokens_total=1, concurrency=1)
-    run_in_process(Materialization(spec.run_id, names, _CALLING, options=options), instance)
+    run_in_process(Materialization(spec.run_id, names, _CALLING, options=options), instance, workspace)
     answers = workspace.lake.read("answers", {"run_id": spec.run_id})
     assert answers["status"].to_list().count("ok") == mock.stats()["requests"] == 1
     assert set(answers.filter(status="error")["error_class"]) == {"budget"}
     judgements = workspace.lake.read("judgements", {"run_id": spec.run_id})
     assert set(judgements["error_class"]) <= {"budget", "no_answer"}
 
-    run_in_process(Materialization(spec.run_id, names, _CALLING), instance)
+    run_in_process(Materialization(spec.run_id, names, _CALLING), instance, Workspace(workspace.settings))
     for table in ("answers", "judgements"):
         assert set(workspace.lake.read(table, {"run_id": spec.run_id})["status"]) == {"ok"}
     assert mock.stats()["repeated"] == 0

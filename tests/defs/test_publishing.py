@@ -9,9 +9,8 @@ import pytest
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs import assets
 from shaberi_dagster.defs.jobs import EVALUATE, Materialization, run_in_process
-from shaberi_dagster.exchange.publishing import published_at_the_end
-from shaberi_dagster.exchange.results.results_tree import is_exported
 from shaberi_dagster.lake.catalog import refresh_catalog
+from shaberi_dagster.runs.results.results_tree import is_exported
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.example_runs import materialized
@@ -24,7 +23,7 @@ Registered = Callable[..., RunSpec]
 
 def launch(spec: RunSpec, instance: dg.DagsterInstance, *, raise_on_error: bool = True) -> dg.ExecuteInProcessResult:
     """What the UI does with a partition of the job."""
-    keys = [dg.AssetKey([stage, "elyza"]) for stage in ("answers", "judgements", "scores", "metrics")]
+    keys = [dg.AssetKey(stage) for stage in ("answers", "judgements", "scores", "metrics")]
     return defs.resolve_job_def(EVALUATE).execute_in_process(
         instance=instance, partition_key=spec.run_id, asset_selection=keys, raise_on_error=raise_on_error
     )
@@ -44,7 +43,7 @@ def test_a_run_that_succeeds_has_its_results_before_and_with_nothing_to_do_write
         seen.append(instance.get_runs()[0].status)
         refresh_catalog(lake)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("shaberi_dagster.exchange.publishing.refresh_catalog", watched)
+    monkeypatch.setattr("shaberi_dagster.runs.workspace.refresh_catalog", watched)
     assert launch(spec, instance).success
 
     assert seen == [dg.DagsterRunStatus.STARTED]
@@ -85,7 +84,7 @@ def test_a_run_that_is_terminated(
     def terminated(*_: object, **__: object) -> None:
         raise dg.DagsterExecutionInterruptedError
 
-    monkeypatch.setattr("shaberi_dagster.stages.judgements.Judgements.materialize", terminated)
+    monkeypatch.setattr("shaberi_dagster.runs.stages.judgements.Judgements.materialize", terminated)
     with pytest.raises(dg.DagsterExecutionInterruptedError):
         launch(spec, instance)
 
@@ -100,9 +99,9 @@ def test_runs_of_one_command_are_published_by_it(
 ) -> None:
     specs = [registered(benchmarks=["elyza"], tag=f"july-run{number}", limit=1) for number in (1, 2)]
 
-    with published_at_the_end(workspace):
+    with workspace.published_at_the_end():
         for spec in specs:
-            run_in_process(Materialization(spec.run_id, ["elyza"], ["answers"]), instance)
+            run_in_process(Materialization(spec.run_id, ["elyza"], ["answers"]), instance, workspace)
         assert written == {}
 
     assert written == {"catalog": 1, "summary of model july": 1, **dict.fromkeys((one.run_id for one in specs), 1)}

@@ -10,10 +10,8 @@ import pytest
 
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs.code_location import run_operation
-from shaberi_dagster.defs.jobs import EVALUATE, asset_keys
-from shaberi_dagster.defs.partitions import RUNS_NAME, add_missing_partitions
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.defs.jobs import EVALUATE
+from shaberi_dagster.defs.partitions import RUNS_NAME
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -48,7 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RunSp
     tree = LegacyTree(folder / "tree")
     tree.answers("rakuda", rows_of("rakuda", [_LEAK]))
     tree.judgements("rakuda", rows_of("rakuda", [_LEAK], [8]), "a")
-    workspace = Installation(Settings.from_environment(lake_of(folder)), environment={})
+    workspace = Workspace(Settings.from_environment(lake_of(folder)), environment={})
     import_trees(ImportRequest({"tree": tree.root}), workspace)
     with running_mock(script=_leaks) as mock, own_engine({}):
         spec = stored_run(workspace, ask(mock, model="model", tag="a-run1", benchmarks=["rakuda"], limit=1))
@@ -63,12 +61,14 @@ def own(
     """The own run, in a copy of this lake whose two runs the instance knows."""
     folder, spec, _ = made
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    add_missing_partitions(workspace.lake, instance)
+    instance.add_dynamic_partitions(RUNS_NAME, workspace.lake.read("runs")["run_id"].to_list())
     return spec
 
 
 def _reprocess(instance: dg.DagsterInstance, **config: Any) -> dict[str, int]:
-    done: dict[str, int] = run_operation("reprocess", instance, config).output_for_node("reprocess_runs")
+    done: dict[str, int] = run_operation(
+        "reprocess", instance, config, Workspace(Settings.from_environment())
+    ).output_for_node("reprocess_runs")
     return done
 
 
@@ -91,28 +91,8 @@ def test_own_and_imported_runs_are_made_anew_without_a_call(
     assert mock.stats()["requests"] == requests
     assert _metrics(workspace, own.run_id) == {"baseline": 8.0, "lang_mixing": 3.5}
     assert _metrics(workspace, _IMPORTED) == {"baseline": 8.0, "lang_mixing": 3.5}
-    assert _IMPORTED in instance.get_materialized_partitions(dg.AssetKey(["pass_outputs", "rakuda"]))
     started = instance.get_runs(dg.RunsFilter(job_name=EVALUATE))
     assert [run.tags["dagster/partition"] for run in started] == [own.run_id]
-
-
-@pytest.mark.usefixtures("leaking")
-def test_only_runs_with_this_model_and_tag_are_made_anew(
-    own: RunSpec,
-    registered: Callable[..., RunSpec],
-    instance: dg.DagsterInstance,
-    workspace: Workspace,
-) -> None:
-    other = registered(benchmarks=["rakuda"], tag="b", limit=1)
-    materialized(other, workspace, "answers", "judgements")
-
-    assert _reprocess(instance, tags=["a"], **_LOWER) == {"runs": 1, "imported": 0}
-    assert _reprocess(instance, tags=["legacy"], models=["org__model"], **_LOWER) == {"runs": 1, "imported": 1}
-    changed = set(workspace.lake.read("scores")["run_id"])
-    assert changed == {own.run_id, _IMPORTED}
-    assert set(workspace.lake.read("scores", {"pipeline": "lang_mixing"})["run_id"]) == changed
-    with pytest.raises(ConfigurationError, match="no model 'nobody'"):
-        _reprocess(instance, tags=["a"], models=["nobody"])
 
 
 def test_a_run_that_this_instance_does_not_know_becomes_its_partition(own: RunSpec, workspace: Workspace) -> None:
@@ -167,50 +147,10 @@ def test_an_imported_run_takes_passes_from_the_launchpad_of_its_assets(
     result = defs.resolve_job_def(EVALUATE).execute_in_process(
         instance=instance,
         partition_key=_IMPORTED,
-        asset_selection=asset_keys(["rakuda"], stages),
+        asset_selection=[dg.AssetKey(stage) for stage in stages],
         run_config={"ops": {"pass_outputs": {"config": _LOWER}}},
     )
 
     assert result.success
     assert _metrics(workspace, _IMPORTED) == {"baseline": 8.0, "lang_mixing": 3.5}
-    materialized = {tuple(event.asset_key.path) for event in result.get_asset_materialization_events()}
-    assert materialized == {(stage, "rakuda") for stage in stages}
-
-
-def test_a_run_takes_passes_from_the_launchpad_of_its_assets(
-    registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, leaking: MockEndpoint
-) -> None:
-    spec = registered(benchmarks=["rakuda"])
-
-    result = defs.resolve_job_def(EVALUATE).execute_in_process(
-        instance=instance,
-        partition_key=spec.run_id,
-        asset_selection=asset_keys(["rakuda"]),
-        run_config={"ops": {"pass_outputs": {"config": _LOWER}}},
-    )
-
-    assert result.success
-    assert _metrics(workspace, spec.run_id) == {"baseline": 8.0, "lang_mixing": 3.5}
-    assert leaking.stats()["requests"] == 6
-
-
-@pytest.mark.usefixtures("own")
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"passes": ["telepathy"]}, "unknown pass 'telepathy'"),
-        ({"passes": ["lang_mixing"], "pass_options": ["lang_mixing.nothing=1"]}, "pass lang_mixing: nothing"),
-        ({"models": ["nobody"]}, "no model 'nobody'"),
-    ],
-)
-def test_what_cannot_be_done_is_refused_with_the_reason(
-    config: dict[str, Any], message: str, instance: dg.DagsterInstance
-) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        _reprocess(instance, **config)
-    assert _IMPORTED in instance.get_dynamic_partitions(RUNS_NAME)
-
-
-def test_the_definitions_can_be_loaded_with_the_job_among_them() -> None:
-    jobs = {job.name for job in defs.get_repository_def().get_all_jobs()}
-    assert {"reprocess", EVALUATE} <= jobs
+    assert {event.asset_key.to_user_string() for event in result.get_asset_materialization_events()} == set(stages)

@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 
 from shaberi_dagster.defs.running import Evaluation
-from shaberi_dagster.exchange.results.results_tree import is_exported
 from shaberi_dagster.lake.catalog import CATALOG_NAME
+from shaberi_dagster.runs.results.results_tree import is_exported
 from shaberi_dagster.runs.spec import CallOptions
 from tests.example_runs import ask, own_engine
 from tests.mock_endpoint import MockEndpoint, content_for
@@ -22,7 +22,8 @@ RUN = "mock-model@@default"
 _WITHOUT_DAGSTER = """
 import sys
 from shaberi_dagster.cli.{command} import app
-code = app(sys.argv[1:], standalone_mode=False)
+from shaberi_dagster.cli.options import call
+code = call(app, sys.argv[1:])
 assert not {{"dagster", "sqlalchemy", "openai"}} & sys.modules.keys()
 sys.exit(code)
 """
@@ -103,7 +104,7 @@ def test_an_interrupted_command_writes_everything_once(
 
     made = evaluation(ask(mock))
     with monkeypatch.context() as patch:
-        patch.setattr("shaberi_dagster.stages.judgements.Judgements.materialize", interrupted)
+        patch.setattr("shaberi_dagster.runs.stages.judgements.Judgements.materialize", interrupted)
         with pytest.raises(KeyboardInterrupt):
             made.run()
 

@@ -16,10 +16,11 @@ from shaberi_dagster.defs import submission
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.jobs import Materialization
 from shaberi_dagster.defs.submission import ByWorkers, follow, submit, submitted
-from shaberi_dagster.errors import ConfigurationError, EndpointError, ShaberiError
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.settings import Settings, project_folder
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError, EndpointError, ShaberiError
+from shaberi_dagster.util.folders import project_folder
 from tests.commands import run
 from tests.mock_endpoint import MockEndpoint
 
@@ -83,6 +84,7 @@ def test_who_looks_on_is_told_what_the_stages_tell_and_the_end(
     ("trouble", "error", "words"),
     [
         ("other prompts", ConfigurationError, r"^this worker has another prompt \S+ \(generation\) than the run was"),
+        ("a broken prompt", ConfigurationError, r"user\.jinja"),  # an error of another room
         ("no such endpoint", EndpointError, "127.0.0.1"),
     ],
 )
@@ -98,11 +100,12 @@ def test_what_stops_a_worker_is_raised_where_somebody_looks_on(  # noqa: PLR0917
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dagster_run_id = given(registered(benchmarks=_NAMES))
-    if trouble == "other prompts":
+    if "prompt" in trouble:
+        added = "\nAnswer briefly." if trouble == "other prompts" else "{{"
         template = project_folder("prompts") / "generation" / "user.jinja"
         mine = tmp_path / "prompts" / "generation" / "user.jinja"
         mine.parent.mkdir(parents=True)
-        mine.write_text(template.read_text(encoding="utf-8") + "\nAnswer briefly.", encoding="utf-8")
+        mine.write_text(template.read_text(encoding="utf-8") + added, encoding="utf-8")
         monkeypatch.setenv("SHABERI_PROMPTS", str(tmp_path / "prompts"))
     else:
         mock.options.key = "another key"

@@ -15,7 +15,6 @@ from dagster._core.workspace.load_target import EmptyWorkspaceTarget
 
 from perf.same_tables import differences, tables_of
 from shaberi_dagster.defs.execution import open_instance
-from shaberi_dagster.defs.pools import pool_name
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.settings import Settings
 from tests.commands import lake_of, run, run_without_dagster, started
@@ -111,8 +110,6 @@ def test_terminate_in_the_ui_cancels_a_run_keeps_its_calls_and_the_same_command_
         _terminate(at_work.run_id, instance)
 
         canceled = command.finished()
-        pool = pool_name(slow.base_url)
-        assert instance.event_log_storage.get_concurrency_info(pool).claimed_slots == []
     assert canceled.code == 2
     assert f"Dagster run {at_work.run_id} was canceled; the same command goes on with it" in canceled.err
 

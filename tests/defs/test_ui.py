@@ -4,20 +4,20 @@ import socket
 
 import pytest
 
-from shaberi_dagster.defs import ui
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.defs import server
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.ports import check_free
 
 pytestmark = pytest.mark.integration
 
 
 def test_a_port_in_use_is_named_before_anything_is_started(settings, monkeypatch) -> None:
-    monkeypatch.setattr(ui, "ready_instance", lambda _: pytest.fail("Dagster was started"))
+    monkeypatch.setattr(server, "open_instance", lambda _: pytest.fail("Dagster was started"))
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         refusal = rf"^port {port} of 127.0.0.1 is in use: name another one with --port$"
         with pytest.raises(ConfigurationError, match=refusal):
-            ui.serve(settings, "127.0.0.1", port, pytest.fail)
+            server.serve(settings, "127.0.0.1", port, pytest.fail)
 
 
 def test_a_free_port_and_one_that_was_in_use_until_now_are_fine() -> None:

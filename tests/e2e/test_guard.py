@@ -22,8 +22,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, Response, expect
 from shaberi_dagster.defs.cluster.parts import command_of
 from shaberi_dagster.defs.execution import open_instance
 from shaberi_dagster.defs.jobs import register
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.ports import free_ports
 from tests.browser import running_browser
@@ -102,7 +102,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The pages of `shaberi view`."""
     place = tmp_path_factory.mktemp("view")
     settings = Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")})
-    make_lake(Installation(settings, environment={}), place / "tree")
+    make_lake(Workspace(settings, environment={}), place / "tree")
     with served(place / "warehouse") as running:
         yield running
 
@@ -307,7 +307,7 @@ def _backfill_and_look_on(server: UiServer, page: Page, mock: MockEndpoint) -> N
             benchmarks=["rakuda"], limit=2,
         )  # fmt: skip
         with open_instance(settings.dagster_home) as instance:
-            register(request, Installation(settings, environment={}), instance)
+            register(request, Workspace(settings, environment={}), instance)
     frames: list[str] = []
     page.on("websocket", lambda opened: opened.on("framereceived", lambda frame: frames.append(str(frame))))
     page.goto(f"{server.url}/locations/{_LOCATION}/jobs/evaluate")

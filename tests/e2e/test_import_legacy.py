@@ -64,15 +64,6 @@ def test_a_tree_is_imported_shown_and_not_imported_twice(
     assert json.loads(recovered.out)["rows"][0]["score"] == 7.0
 
 
-def test_the_report_of_earlier_imports_needs_no_tree(imported: Path, tmp_path: Path) -> None:
-    assert "nothing was imported" in shaberi(tmp_path, "import-legacy", "--report").complaint
-
-    report = shaberi(imported, "import-legacy", "--report").succeeded().out
-    for title in ("By judge and dataset folder", "Judgements by judge and benchmark", "Rows by outcome"):
-        assert title in report
-    assert "object_score" in report
-
-
 def test_where_there_are_many_small_files_compaction_is_suggested_until_it_was_done(
     tree: LegacyTree, tmp_path: Path
 ) -> None:
@@ -86,9 +77,9 @@ def test_where_there_are_many_small_files_compaction_is_suggested_until_it_was_d
                 rows.commit()
     suggestion = "the lake has 100 files more than it needs: `shaberi compact` puts them together"
 
-    assert suggestion in shaberi(tmp_path, "import-legacy", tree.root, "--no-log-runs").succeeded().err
+    assert suggestion in shaberi(tmp_path, "import-legacy", tree.root).succeeded().err
     assert "scores: 101 files -> 51" in shaberi(tmp_path, "compact").succeeded().out
-    assert "shaberi compact" not in shaberi(tmp_path, "import-legacy", tree.root, "--no-log-runs").succeeded().err
+    assert "shaberi compact" not in shaberi(tmp_path, "import-legacy", tree.root).succeeded().err
 
 
 def test_lines_that_cannot_be_read_are_counted_and_exit_with_3(tmp_path: Path) -> None:
@@ -115,11 +106,3 @@ def test_lines_that_cannot_be_read_are_counted_and_exit_with_3(tmp_path: Path) -
 )
 def test_a_command_without_a_tree_is_refused_in_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
     assert shaberi(tmp_path, "import-legacy", *arguments).complaint == message
-
-
-def test_an_imported_run_is_judged_only_by_whom_the_command_names(imported: Path) -> None:
-    arguments = ("--model", "second", "--tag", "legacy", "--base-url", "http://127.0.0.1:9/v1")
-    complaint = run("run-evals", *arguments, environment=lake_of(imported)).complaint
-    assert complaint == (
-        "run second@@legacy-shisa was imported: name who is to judge it with --judge-model, or passes with --passes"
-    )

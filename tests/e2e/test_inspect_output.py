@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.commands import run
 from tests.inspected import N_QUESTIONS, made
@@ -135,7 +135,7 @@ def test_what_cannot_be_shown_is_refused_in_one_line(options: list[str], expecte
 @pytest.mark.corpus
 def test_which_of_three_models_of_the_history_is_best_and_where_it_loses_takes_two_commands(tmp_path: Path) -> None:
     warehouse = tmp_path / "warehouse"
-    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(warehouse)}), environment={})
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(warehouse)}), environment={})
     trees = Path(os.environ["SHABERI_CORPUS"]) / "legacy" / "mini"
     import_trees(ImportRequest({name: trees / name for name in ("shisa", "umiyuki", "lightblue")}), workspace)
     best, second, third = "Qwen__Qwen1.5-14B-Chat", "karakuri-ai__karakuri-lm-70b-chat-v0.1", "lightblue__20240422"

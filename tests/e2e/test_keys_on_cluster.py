@@ -63,14 +63,14 @@ def test_no_secret_is_in_any_byte_that_a_cluster_with_a_killed_worker_writes_or_
         assert [finished.code for finished in outputs] == [3, 3, 0, 0, 0, 0, 0], outputs
         url = settings["SHABERI_DATABASE_URL"]
         dump = subprocess.run([POSTGRES / "pg_dump", "--inserts", url], capture_output=True, check=True).stdout
-        assert "worker-1 has ended and is started anew" in cluster.err
+        assert "worker-1 has ended and is started again" in cluster.err
         outputs.append(Finished(0, "", cluster.err))
         written = {"dump": dump, "dump unpacked": b"\n".join(_unpacked_cells(dump))}
         written |= {f"cluster {name}": content for name, content in everything_written(folder, outputs)}
         written |= {f"made {name}": content for name, content in everything_written(tmp_path, [])}
     for kind in ("dump", ".parquet", "report.html", "postgres", "output 0"):
         assert any(MODEL.encode() in content for where, content in written.items() if kind in where), kind
-    assert b"rakuda" in written["dump unpacked"]
+    assert b"judgements" in written["dump unpacked"]
     assert any(_is_in("shaberi_dagster.definitions", text) for where, text in written.items() if "redis" in where)
     del written["cluster environment as it is"]  # where the secrets of the cluster have to be
     (password,) = re.findall(r":([^:@/]+)@", url)

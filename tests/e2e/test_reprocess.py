@@ -34,12 +34,6 @@ def test_passes_are_applied_to_stored_runs_beside_the_scores_that_were_there(eva
         assert shown, pipeline
 
 
-def test_a_run_is_given_passes_by_the_command_that_made_it(evaluated: Evaluated) -> None:
-    evaluated.run_evals("--passes", "repetition", "--benchmark", "rakuda").succeeded()
-    assert evaluated.asked == []
-    assert _pipelines(evaluated) == ["baseline", "repetition"]
-
-
 def test_stored_outputs_are_read_again_without_asking_anybody(evaluated: Evaluated) -> None:
     finished = evaluated.run_evals("--reprocess", *_LOWER, in_dagster=True).succeeded()
     assert evaluated.asked == []
@@ -78,8 +72,6 @@ def test_an_imported_history_takes_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--passes", "lang_mixin"), "unknown pass 'lang_mixin'; did you mean lang_mixing?"),
-        (("--passes", "telepathy"), "unknown pass 'telepathy'; known: lang_mixing"),
         (("--passes", "lang_mixing", "--pass-option", "lang_mixing.nothing=1"), "pass lang_mixing: nothing"),
         (("--pass-option", "lang_mixing.minimum_severity=1"), "pass option"),
         (("--tag", "defualt"), "no tag 'defualt'; did you mean default?"),
@@ -89,10 +81,6 @@ def test_what_cannot_be_done_is_said_in_one_line(
     arguments: tuple[str, ...], complaint: str, evaluated: Evaluated
 ) -> None:
     assert complaint in evaluated.shaberi("reprocess", *arguments).complaint
-
-
-def test_without_a_lake_there_is_nothing_to_make_anew(tmp_path: Path) -> None:
-    assert "no lake in" in run("shaberi", "reprocess", environment=lake_of(tmp_path)).complaint
 
 
 def test_rejudging_and_reprocessing_exclude_each_other(tmp_path: Path, mock: MockEndpoint) -> None:

@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
+from shaberi_dagster.runs.stages.evaluation import materialize
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.evaluation import materialize
 from tests.browser import running_browser
 from tests.commands import started
 from tests.deciding.deciding import judging

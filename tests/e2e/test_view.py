@@ -1,6 +1,6 @@
 """The pages of `shaberi view` in a real browser: clicks, keys, narrow and dark, and texts that try to do something.
 
-With SHABERI_SCREENSHOTS=docs/images those pictures of the documentation are taken anew that perf/pictures.py does not take.
+With SHABERI_SCREENSHOTS=docs/images those pictures of the documentation are taken anew that perf/view.py does not take.
 """
 
 import os
@@ -15,11 +15,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from perf.history import Size, write_history
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports import leaderboard
+from shaberi_dagster.reports import scores as score_reports
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.html import about_lake, write_html
 from shaberi_dagster.viewer.requests import FileRequest
@@ -51,7 +51,7 @@ _PAGES = (
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     place = tmp_path_factory.mktemp("view")
-    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
     make_lake(workspace, place / "tree")
     with served(place / "warehouse") as running:
         yield running
@@ -188,7 +188,7 @@ def test_keys_tick_what_is_chosen_and_filter_and_u_goes_back_where_no_list_is(br
 
 
 def test_chosen_models_stay_so_on_other_pages_and_in_the_address(browser, site, monkeypatch):
-    monkeypatch.setattr(leaderboard, "LINES", 2)
+    monkeypatch.setattr(score_reports, "LINES", 2)
     page = opened(browser, site.url + "/?policy=legacy&text=e")  # an address of which no page is kept
     models = [one.get_attribute("value") for one in page.locator("table.ranking input[name=m]").all()]
     press(page, "2")
@@ -228,7 +228,7 @@ def test_a_key_that_is_held_asks_for_its_page_once(browser, site):
 def losing(tmp_path_factory):
     """Two models on all sets of questions; the better one loses on twelve questions."""
     place = tmp_path_factory.mktemp("losing")
-    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
     tree = LegacyTree(place / "tree")
     for benchmark, judge in product(("tengu", "mt_bench", "rakuda"), ("judge-a", "judge-b")):
         answers = [f"{benchmark} {number}" for number in range(len(questions_of(benchmark)))]

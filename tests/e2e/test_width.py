@@ -62,20 +62,8 @@ def _forget_the_size(patch: pytest.MonkeyPatch) -> None:
 def _evaluation(model: str, url: str) -> list[str]:
     judges = [word for judge in _JUDGES for word in ("--judge-model", judge)]
     where = ["--base-url", url, "--judge-base-url", url]
-    return [
-        "--model",
-        model,
-        "--benchmark",
-        "elyza,tengu",
-        "--limit",
-        "2",
-        "--tag",
-        _TAG,
-        "--passes",
-        "repetition",
-        *judges,
-        *where,
-    ]
+    asked = f"--benchmark elyza,tengu --limit 2 --tag {_TAG} --passes repetition".split()
+    return ["--model", model, *asked, *judges, *where]
 
 
 @pytest.mark.parametrize(

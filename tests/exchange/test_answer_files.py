@@ -3,7 +3,6 @@
 import asyncio
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +10,18 @@ import aiohttp
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.answer_files import import_answers, requests_of
 from shaberi_dagster.exchange.outcomes import answers_result
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.requests import ScoreSelection
-from shaberi_dagster.reports.score_reading import read_scores
+from shaberi_dagster.reports.scores import read_scores
 from shaberi_dagster.runs.workspace import Workspace
-from tests.commands import run
-from tests.example_runs import ask, materialized, own_engine, stored_run
+from shaberi_dagster.util.errors import ConfigurationError
+from tests.example_runs import ask, materialized, stored_run
 from tests.exchange.trees.trees import questions_of
 from tests.mock_endpoint import MockEndpoint
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(autouse=True)
-def engine() -> Iterator[None]:
-    with own_engine({}):
-        yield
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 
 def _said(document: Any) -> str:
@@ -119,7 +111,7 @@ def test_a_whole_set_from_any_form_is_judged_and_scored_like_a_run_of_ours(
     assert {body["model"] for body in mock.bodies} == {"judge"}
     with open_catalog(workspace.settings.warehouse) as catalog:
         (row,) = read_scores(catalog, ScoreSelection(models=("far",))).rows
-    assert (row.question_set, row.n_planned, row.n_scored) == ("elyza@5", 5, 5)
+    assert (row["question_set"], row["n_planned"], row["n_scored"]) == ("elyza@5", 5, 5)
 
 
 def test_what_was_imported_before_stays_and_a_benchmark_can_be_added(workspace: Workspace, tmp_path: Path) -> None:
@@ -177,19 +169,6 @@ def _folder(tmp_path: Path, *questions: tuple[object, str]) -> str:
     rows = [{"question_id": name, "category": "c", "question": text} for name, text in questions]
     (folder / "rakuda.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     return str(folder)
-
-
-@pytest.mark.parametrize("other", [{"model": "near"}, {"tag": "august"}, {"benchmarks": ["tengu"]}])
-def test_the_same_file_for_another_run_or_benchmark_is_another_import(
-    other: dict[str, Any], workspace: Workspace, tmp_path: Path
-) -> None:
-    rows = [{"question_id": one.question_id, "answer": "一"} for one in questions_of("rakuda") + questions_of("tengu")]
-    first = _import(workspace, tmp_path / "a.jsonl", rows)
-    second = _import(workspace, tmp_path / "a.jsonl", rows, **other)
-    again = _import(workspace, tmp_path / "a.jsonl", rows, **other)
-    assert (first.n_answered, second.n_answered - second.n_before) == (5, 5)
-    assert (again.n_before, again.report.changed) == (second.n_answered, False)
-    assert workspace.lake.read("answers").height == 10
 
 
 @pytest.mark.parametrize("name", [7, 7.0, "7", "7.0", "07", "７", " 7 "])
@@ -269,17 +248,3 @@ def test_a_run_of_ours_is_not_added_to(workspace: Workspace, mock: MockEndpoint,
 
     with pytest.raises(ConfigurationError, match="was not imported from answer files"):
         import_answers([path], workspace, model="far", tag="july", benchmarks=["tengu"])
-
-
-@pytest.mark.long
-def test_the_commands_do_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text(f"question_id,answer\n{questions_of('rakuda')[0].question_id},一\nnobody,二\n", encoding="utf-8")
-
-    done = run("shaberi", "import-answers", path, "--model", "far", "--benchmark", "rakuda")
-    requests = run("shaberi", "export", "--format", "requests", "--model", "near", "--benchmark", "rakuda").succeeded()
-
-    assert done.code == 3
-    assert "1 answered questions in run far@@default" in done.out
-    assert "a.csv:2 is to no question of rakuda@5" in done.out
-    assert len(requests.out.splitlines()) == 5

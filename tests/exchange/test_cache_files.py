@@ -6,9 +6,9 @@ import os
 import orjson
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.caches import Caches
 from shaberi_dagster.exchange.importer import ImportSource, RunPart
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.exchange.caches import MODEL, TIMEOUT, baseline, ensemble, failed, response, result, write
 
 pytestmark = pytest.mark.unit

@@ -10,7 +10,6 @@ import pytest
 
 from shaberi_dagster.exchange.cache_files import export_caches
 from shaberi_dagster.exchange.caches import import_ensemble
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.reporting import ImportReport
 from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.runs.workspace import Workspace
@@ -38,7 +37,7 @@ def imported(caches, tmp_path_factory) -> tuple[ImportReport, Workspace]:
 
 
 def workspace_in(folder: Path) -> Workspace:
-    return Installation(Settings.from_environment(lake_of(folder)), environment={})
+    return Workspace(Settings.from_environment(lake_of(folder)), environment={})
 
 
 @pytest.fixture

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.importer import Importer
 from shaberi_dagster.exchange.logs import import_logs
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.requests import ScoreSelection
-from shaberi_dagster.reports.score_reading import read_scores
+from shaberi_dagster.reports.scores import read_scores
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.commands import run
 from tests.exchange.trees.trees import questions_of
 
@@ -99,7 +99,9 @@ def test_imported_runs_are_among_the_scores(workspace, log):
 
     with open_catalog(workspace.settings.warehouse) as catalog:
         rows = read_scores(catalog, ScoreSelection()).rows
-    scores = {(row.model, row.run_tag, row.benchmark, row.judge): (row.score, row.n_scored) for row in rows}
+    scores = {
+        (row["model"], row["run_tag"], row["benchmark"], row["judge"]): (row["score"], row["n_scored"]) for row in rows
+    }
     assert scores == {
         ("alpha", "arena", "tengu", "gpt-judge"): (7.0, 2),
         ("beta", "arena", "tengu", "gpt-judge"): (3.0, 1),

@@ -7,22 +7,15 @@ import os
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import EndpointError, PartitionBusyError
-from shaberi_dagster.exchange import publishing
-from shaberi_dagster.exchange.publishing import publish, published_at_the_end
-from shaberi_dagster.exchange.results.results_tree import is_exported
 from shaberi_dagster.lake.catalog import CATALOG_NAME
-from shaberi_dagster.stages.evaluation import materialize
-from tests.example_runs import ask, materialized, own_engine, stored_run
+from shaberi_dagster.runs import workspace as runs_workspace
+from shaberi_dagster.runs.results.results_tree import is_exported
+from shaberi_dagster.runs.stages.evaluation import materialize
+from shaberi_dagster.util.errors import EndpointError, PartitionBusyError
+from tests.example_runs import ask, materialized, stored_run
 from tests.results_tree import assert_valid_tree, problems
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(autouse=True)
-def engine():
-    with own_engine({}):
-        yield
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 
 def manifest_of(spec, workspace):
@@ -32,71 +25,14 @@ def manifest_of(spec, workspace):
     return content
 
 
-def test_all_stages_of_a_run_are_published_once(workspace, mock, written):
-    with published_at_the_end(workspace):
-        spec = stored_run(workspace, ask(mock, passes=["lang_mixing"]))
-        materialized(spec, workspace)
-        assert written == {}
-        assert manifest_of(spec, workspace)["status"] == "running"
-
-    assert written == {"catalog": 1, spec.run_id: 1}
-    assert manifest_of(spec, workspace)["status"] == "complete"
-    assert assert_valid_tree(workspace.settings.results)["manifest"] == 1
-
-
-def test_the_runs_of_a_multi_run_have_one_catalog_and_one_summary(workspace, mock, written):
-    with published_at_the_end(workspace):
-        for number in (1, 2):
-            materialized(stored_run(workspace, ask(mock, tag=f"july-run{number}", limit=2)), workspace)
-
-    assert written == {
-        "catalog": 1,
-        "mock-model@@july-run1": 1,
-        "mock-model@@july-run2": 1,
-        "summary of mock-model july": 1,
-    }
-    counts = assert_valid_tree(workspace.settings.results)
-    assert (counts["manifest"], counts["summary"]) == (2, 1)
-
-
 def test_what_is_within_something_larger_is_left_to_it(workspace, mock, written):
-    with published_at_the_end(workspace):
-        with published_at_the_end(workspace):
+    with workspace.published_at_the_end():
+        with workspace.published_at_the_end():
             materialized(stored_run(workspace, ask(mock)), workspace, "answers")
-        publish(workspace)
+        workspace.publish()
         assert written == {}
 
     assert written == {"catalog": 1, "mock-model@@default": 1}
-
-
-def test_where_nothing_changed_nothing_is_written(workspace, mock, written):
-    publish(workspace)
-    assert not workspace.settings.warehouse.exists()
-    with published_at_the_end(workspace):
-        materialized(stored_run(workspace, ask(mock)), workspace)
-    place = workspace.settings.warehouse / CATALOG_NAME
-    before = place.stat().st_ino
-
-    publish(workspace)
-
-    assert written["catalog"] == 1
-    assert place.stat().st_ino == before
-
-
-def test_a_stage_that_had_nothing_to_do_or_makes_no_call_leaves_the_manifest_alone(workspace, mock, monkeypatch):
-    told, write = [], publishing.write_manifest
-    monkeypatch.setattr(publishing, "write_manifest", lambda *args, **options: told.append(write(*args, **options)))
-    with published_at_the_end(workspace):
-        spec = stored_run(workspace, ask(mock))
-        materialized(spec, workspace, "answers")
-        assert len(told) == 2
-        materialized(spec, workspace, "answers", "consensus", "pass_outputs")
-        assert len(told) == 2
-        materialized(spec, workspace, "judgements")
-        assert len(told) == 3
-        materialized(spec, workspace, "scores", "metrics")  # which the end tells of
-        assert len(told) == 3
-    assert manifest_of(spec, workspace)["status"] == "complete"
 
 
 @pytest.mark.parametrize("stage", ["answers", "judgements"])
@@ -106,10 +42,10 @@ def test_an_interrupt_publishes_what_is_there(stage, workspace, mock, written, m
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shaberi_dagster.stages.judgements.Judgements.materialize", interrupted)
+    monkeypatch.setattr("shaberi_dagster.runs.stages.judgements.Judgements.materialize", interrupted)
     if stage == "answers":
-        monkeypatch.setattr("shaberi_dagster.stages.answers.Answers.materialize", interrupted)
-    with pytest.raises(KeyboardInterrupt), published_at_the_end(workspace):
+        monkeypatch.setattr("shaberi_dagster.runs.stages.answers.Answers.materialize", interrupted)
+    with pytest.raises(KeyboardInterrupt), workspace.published_at_the_end():
         materialized(spec, workspace)
 
     assert written == {"catalog": 1, spec.run_id: 1}
@@ -126,7 +62,7 @@ def test_a_stage_that_fails_is_published(stage, workspace, mock, written):
 
     materialized(spec, workspace, "answers")
     mock.options.key = "changed"
-    with pytest.raises(EndpointError), published_at_the_end(workspace):
+    with pytest.raises(EndpointError), workspace.published_at_the_end():
         materialize(stage, spec.run_id, ["tengu"], workspace)
 
     assert written == {"catalog": 1, spec.run_id: 1}
@@ -141,7 +77,7 @@ def test_a_run_that_another_process_works_on_is_published_by_that(workspace, moc
     with (
         workspace.journals.open(spec.run_id, "answers"),
         pytest.raises(PartitionBusyError),
-        published_at_the_end(workspace),
+        workspace.published_at_the_end(),
     ):
         materialize("answers", spec.run_id, ["tengu"], workspace)
 
@@ -158,7 +94,7 @@ def test_a_process_that_was_killed_leaves_a_manifest_that_says_running(workspace
 
 
 def test_a_full_disk_is_told_and_keeps_what_was_there(workspace, mock, monkeypatch):
-    with published_at_the_end(workspace):
+    with workspace.published_at_the_end():
         spec = stored_run(workspace, ask(mock))
         materialized(spec, workspace)
     notes = []
@@ -172,7 +108,7 @@ def test_a_full_disk_is_told_and_keeps_what_was_there(workspace, mock, monkeypat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    publish(workspace)
+    workspace.publish()
 
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
     (note,) = notes
@@ -187,7 +123,7 @@ def test_what_is_odd_in_the_lake_stops_nobody_and_no_other_run(workspace, mock):
     notes = []
     workspace.default_reporter.note = notes.append
 
-    publish(workspace)
+    workspace.publish()
 
     assert len(notes) == 1
     assert "the results of run mock-model@@odd in" in notes[0]
@@ -198,12 +134,12 @@ def test_a_catalog_that_cannot_be_written_is_told_and_the_results_are_there(work
     def fails(_):
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    monkeypatch.setattr(publishing, "refresh_catalog", fails)
+    monkeypatch.setattr(runs_workspace, "refresh_catalog", fails)
     notes = []
     workspace.default_reporter.note = notes.append
     workspace.unpublished[stored_run(workspace, ask(mock)).run_id] = {}
 
-    publish(workspace)
+    workspace.publish()
 
     place = workspace.settings.warehouse
     assert notes == [f"the catalog of {place} could not be written: Read-only file system; its next reader tries again"]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from perf.same_tables import differences, tables_of
-from shaberi_dagster.errors import ShaberiError
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.damage import find_damage
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ShaberiError
 from tests.commands import lake_of, run, run_without_dagster
 from tests.disks import SmallDisk, mounted_small_disk
 from tests.example_runs import ask, materialized, own_engine, stored_run, without_results
@@ -65,7 +65,7 @@ def test_a_disk_that_is_full_at_a_commit_of_a_run_loses_nothing_and_nothing_is_p
 ) -> None:
     def evaluated(folder: Path) -> Lake:
         settings = Settings.from_environment({"SHABERI_WAREHOUSE": str(folder), "SHABERI_RESULTS": str(tmp_path / "r")})
-        workspace = Installation(settings, environment={})
+        workspace = Workspace(settings, environment={})
         materialized(stored_run(workspace, ask(mock)), workspace)
         return workspace.lake
 

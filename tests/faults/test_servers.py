@@ -49,7 +49,7 @@ def test_who_looks_on_at_a_submitted_run_waits_for_the_database_and_looks_on(
             pid = (folder / "postgres" / "data" / "postmaster.pid").read_text(encoding="utf-8").split()[0]
             os.kill(int(pid), signal.SIGKILL)
             finished = command.finished().succeeded()
-        assert cluster.err.count("postgres has ended and is started anew") == 1
+        assert cluster.err.count("postgres has ended and is started again") == 1
     assert finished.err.count("the database of the cluster is gone") == 1
     assert "its worker is gone; another one goes on" in finished.err
     assert "Retrying" not in finished.err

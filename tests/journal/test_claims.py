@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from shaberi_dagster.journal.claims import FileClaims
+from shaberi_dagster.lake.journal.claims import FileClaims
 
 pytestmark = pytest.mark.unit
 _FIRST, _SECOND = "0" * 63 + "1", "f" * 64
 _HOLDER = f"""
 import asyncio, sys
 from pathlib import Path
-from shaberi_dagster.journal.claims import FileClaims
+from shaberi_dagster.lake.journal.claims import FileClaims
 async def hold():
     async with FileClaims(Path(sys.argv[1])).of({_SECOND!r}):
         print("held", flush=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from shaberi_dagster.errors import ShaberiError
-from shaberi_dagster.journal import files as journal_files
-from shaberi_dagster.journal.files import FileJournal, OtherFiles
+from shaberi_dagster.lake.journal import files as journal_files
+from shaberi_dagster.lake.journal.files import FileJournal, OtherFiles
+from shaberi_dagster.util.errors import ShaberiError
 
 pytestmark = pytest.mark.unit
 
@@ -76,7 +76,7 @@ def test_a_journal_of_another_stage_is_not_taken_over(path):
 
 def test_a_second_process_is_refused_at_once(path):
     code = (
-        "import sys; from pathlib import Path; from shaberi_dagster.journal.files import FileJournal\n"
+        "import sys; from pathlib import Path; from shaberi_dagster.lake.journal.files import FileJournal\n"
         "try: FileJournal.open(Path(sys.argv[1]), 'm@@t', 'answers')\n"
         "except Exception as error: print(type(error).__name__)"
     )
@@ -88,8 +88,8 @@ def test_a_second_process_is_refused_at_once(path):
 def test_what_was_appended_survives_kill_9(path):
     code = (
         "import os, signal, sys; from datetime import UTC, datetime; from pathlib import Path\n"
-        "from shaberi_dagster.journal.files import FileJournal\n"
-        "from shaberi_dagster.journal.records import Call, Usage\n"
+        "from shaberi_dagster.lake.journal.files import FileJournal\n"
+        "from shaberi_dagster.lake.journal.records import Call, Usage\n"
         "journal = FileJournal.open(Path(sys.argv[1]), 'm@@t', 'answers')\n"
         "for i in range(50):\n"
         "    journal.append(Call(str(i), 'm', 'u', 'ok', None, None, 'x' * 9999, None, 'stop', Usage(), 1, 0.1,"
@@ -201,9 +201,9 @@ def test_the_own_journal_is_no_other_one_and_half_a_line_is_none(path, finished)
 
 def test_without_a_database_its_driver_is_not_imported(tmp_path):
     code = (
-        "import sys; from pathlib import Path; from shaberi_dagster.journal.backends import journals_of\n"
-        "from shaberi_dagster.journal.locks import alone\n"
-        "with alone(Path(sys.argv[1]), 'import'), journals_of(Path(sys.argv[1])).open('m@@t', 'answers'): pass\n"
+        "import sys; from pathlib import Path; from shaberi_dagster.lake.journal.backends import journals_of\n"
+        "from shaberi_dagster.lake.journal.locks import exclusive_lock\n"
+        "with exclusive_lock(Path(sys.argv[1]), 'import'), journals_of(Path(sys.argv[1])).open('m@@t', 'answers'): pass\n"
         "print('psycopg2' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=True)

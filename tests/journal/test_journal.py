@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shaberi_dagster.errors import PartitionBusyError, ShaberiError
-from shaberi_dagster.journal.backends import journals_of
-from shaberi_dagster.journal.records import LimitChange
+from shaberi_dagster.lake.journal.backends import journals_of
+from shaberi_dagster.lake.journal.records import LimitChange
+from shaberi_dagster.util.errors import PartitionBusyError, ShaberiError
 
 pytestmark = pytest.mark.integration
 _AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -183,8 +183,8 @@ def test_news_go_on_where_they_ended_and_begin_anew_with_a_new_journal(journals,
 def test_what_stands_half_a_second_after_a_call_survives_kill_9(tmp_path, opened):
     code = (
         "import os, signal, sys, time; from datetime import UTC, datetime; from pathlib import Path\n"
-        "from shaberi_dagster.journal.backends import journals_of\n"
-        "from shaberi_dagster.journal.records import Call, Usage\n"
+        "from shaberi_dagster.lake.journal.backends import journals_of\n"
+        "from shaberi_dagster.lake.journal.records import Call, Usage\n"
         "journal = journals_of(Path(sys.argv[1])).open('m@@t', 'answers')\n"
         "for i in range(50):\n"
         "    journal.append(Call(str(i), 'm', 'u', 'ok', None, None, 'x' * 9999, None, 'stop', Usage(), 1, 0.1,"

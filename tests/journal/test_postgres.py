@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
-from shaberi_dagster.journal.postgres import connect, create_tables, locked, query, try_lock, unlock
+from shaberi_dagster.lake.journal.postgres import connect, create_tables, locked, query, try_lock, unlock
 from shaberi_dagster.settings import database_label, database_url
+from shaberi_dagster.util.errors import ConfigurationError, ShaberiError
 from tests.postgres import PASSWORD
 
 pytestmark = pytest.mark.integration

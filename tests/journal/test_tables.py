@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from shaberi_dagster.errors import ShaberiError
-from shaberi_dagster.journal.postgres import connect, query
-from shaberi_dagster.journal.tables import DatabaseJournals
+from shaberi_dagster.lake.journal.postgres import connect, query
+from shaberi_dagster.lake.journal.tables import DatabaseJournals
+from shaberi_dagster.util.errors import ShaberiError
 from tests.postgres import PASSWORD, POSTGRES, end_other_connections
 
 pytestmark = pytest.mark.integration

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shaberi_dagster.benchmarks.registry import LegacyForm
-from shaberi_dagster.judges.parse import ParsedScore, is_out_of_scale, parse_score
+from shaberi_dagster.tasks.benchmarks.registry import LegacyForm
+from shaberi_dagster.tasks.judges.parse import ParsedScore, is_out_of_scale, parse_score
 from tests.sizes import size
 
 pytestmark = pytest.mark.unit

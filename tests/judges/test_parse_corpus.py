@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.benchmarks.registry import LegacyForm
-from shaberi_dagster.judges.parse import parse_score
+from shaberi_dagster.tasks.benchmarks.registry import LegacyForm
+from shaberi_dagster.tasks.judges.parse import parse_score
 
 pytestmark = pytest.mark.corpus
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from shaberi_dagster.benchmarks.questions import Question
-from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.judges.rule import RuleJudge
-from shaberi_dagster.prompts.library import PromptLibrary
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.tasks.benchmarks.questions import Question
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
+from shaberi_dagster.tasks.judges.rule import RuleJudge
+from shaberi_dagster.tasks.prompts.library import PromptLibrary
+from shaberi_dagster.util.folders import project_folder
 
 pytestmark = pytest.mark.unit
 

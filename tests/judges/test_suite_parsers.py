@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shaberi_dagster.judges.suite_calls import AdoptedJudging
-from shaberi_dagster.judges.suite_parsers import PARSERS, second_score
+from shaberi_dagster.tasks.judges.suite_calls import AdoptedJudging
+from shaberi_dagster.tasks.judges.suite_parsers import PARSERS, second_score
 
 NONE = "no score"
 

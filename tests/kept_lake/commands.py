@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from shaberi_dagster.cli import quick_eval, run_evals, shaberi
+from shaberi_dagster.cli.options import call
 from tests.example_runs import own_engine
 from tests.kept_lake.endpoint import BASE_URL
 from tests.stages_alone import stages_alone
@@ -83,7 +84,7 @@ def run(command: Command, folder: Path, *, own_instance: bool = True) -> int:
             patch.setenv(variable, place)
         patch.setattr(socket, "gethostname", lambda: _HOST)
         with own_engine({}):
-            code = _APPS[name](arguments, standalone_mode=False)
+            code = call(_APPS[name], arguments)
     return code if isinstance(code, int) else 0
 
 

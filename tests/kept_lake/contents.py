@@ -7,7 +7,6 @@ from typing import Any
 
 import orjson
 
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.schemas import METRICS, SCORES
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -51,7 +50,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 
 def workspace_of(folder: Path) -> Workspace:
     """The workspace of the lake in a folder."""
-    return Installation(Settings.from_environment(environment_of(folder)), environment={})
+    return Workspace(Settings.from_environment(environment_of(folder)), environment={})
 
 
 def rows_of(

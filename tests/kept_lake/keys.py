@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from shaberi_dagster.journal.records import Call, Usage
+from shaberi_dagster.lake.journal.records import Call, Usage
 from shaberi_dagster.llm.endpoints import request_body
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stages.base import Item, RowStage
+from shaberi_dagster.runs.stages.ordered import calling_stage
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.base import Item, RowStage
-from shaberi_dagster.stages.ordered import calling_stage
 from tests.kept_lake.endpoint import body_sha256
 
 Key = tuple[Any, ...]
@@ -55,14 +55,14 @@ def standing_and_pending(workspace: Workspace, spec: RunSpec, stage: str) -> dic
     pending = [
         (tuple(item.columns[name] for name in key), _first_requests(work, item)) for item in work.items(survey.pending)
     ]
-    hashes = [name for _, requests in pending for request in requests for name in request.request_hashes]
+    hashes = [request.request_hash for _, requests in pending for request in requests]
     journaled, paid = workspace.journals.finished_calls(spec.run_id, stage).keys(), work.known_calls()
     if paid is None:
         paid = work.paid_calls(survey.stored).find(hashes)
 
     def call(request: ChatRequest) -> list[str]:
-        names = set(request.request_hashes)
-        place = "journal" if names & journaled else "lake" if names & paid.keys() else "nowhere"
+        name = request.request_hash
+        place = "journal" if name in journaled else "lake" if name in paid else "nowhere"
         return [request.request_hash, body_sha256(request_body(request)), place]
 
     return {

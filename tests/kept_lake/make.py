@@ -2,8 +2,8 @@
 
     python -m tests.kept_lake.make FOLDER
 
-It is here to be read, not to be run again: a lake that later code made would say nothing about the lakes that users
-have. Whoever needs another one makes it beside this one. `FOLDER` must not exist; its path stands in some rows (where
+It is run again only for a lake of a new format: a lake that later code made would say nothing about the lakes that users
+have. `FOLDER` must not exist; its path stands in some rows (where
 questions and imported files came from), on which nothing depends.
 
 The commit whose code made it stands in its table `runs`.
@@ -21,9 +21,9 @@ from typing import Any
 
 import orjson
 
-from shaberi_dagster.journal.files import JOURNAL_FOLDER
-from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.lake.journal.files import JOURNAL_FOLDER
+from shaberi_dagster.lake.writer import RowWriter
+from shaberi_dagster.util.folders import project_folder
 from tests.exchange.trees.trees import LegacyTree
 from tests.exchange.trees.trees import rows_of as legacy_rows
 from tests.kept_lake.commands import RUNS, Command, KeptRun, Kill, run
@@ -175,7 +175,7 @@ def _make_run(kept: KeptRun, folder: Path, trigger: _Trigger) -> None:
         code = process.wait(_PATIENCE_SECONDS)
         assert code == -signal.SIGKILL, (kept.model, code)
         if kept.killed.torn:
-            _tear(next((folder / "warehouse" / JOURNAL_FOLDER).glob(f"{kept.model}@@*")))
+            _tear(next((folder / "warehouse" / JOURNAL_FOLDER).glob(f"{kept.model}@@*.jsonl")))
 
 
 def _tear(journal: Path) -> None:
@@ -187,15 +187,15 @@ def _tear(journal: Path) -> None:
 
 def _command(folder: Path, command: Command, *, killed_at_rows: bool) -> None:
     """Run one command, to be killed: between the commit of its calls and that of its rows, if not from outside."""
-    replace = Lake.replace
+    commit = RowWriter.commit
 
-    def killed(lake: Lake, table: str, *arguments: Any) -> None:
-        if table == "answers":
+    def killed(writer: RowWriter, *arguments: Any, **options: Any) -> Any:
+        if writer._table.name == "answers":
             os.kill(os.getpid(), signal.SIGKILL)
-        replace(lake, table, *arguments)
+        return commit(writer, *arguments, **options)
 
     if killed_at_rows:
-        Lake.replace = killed  # type: ignore[method-assign]
+        RowWriter.commit = killed  # type: ignore[method-assign]
     run(command, folder)
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import orjson
 import pytest
 
-from shaberi_dagster.journal.files import JOURNAL_FOLDER
 from shaberi_dagster.lake.catalog import connect
+from shaberi_dagster.lake.journal.files import JOURNAL_FOLDER
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.util.identity import sha256_json
@@ -85,25 +85,12 @@ def _rows(folder: Path) -> dict[str, list[list[Any]]]:
 
 
 def _about(run_ids: Collection[str], rows: dict[str, list[list[Any]]]) -> dict[str, list[list[Any]]]:
-    """Without the rows of other runs, and of metrics without what undecided answers were before format 7."""
+    """Without the rows of other runs."""
     columns = golden()["columns"]
     return {
-        table: [
-            _but_undecided(row, columns[table])
-            for row in own
-            if "run_id" not in columns[table] or row[columns[table].index("run_id")] in run_ids
-        ]
+        table: [row for row in own if "run_id" not in columns[table] or row[columns[table].index("run_id")] in run_ids]
         for table, own in rows.items()
     }
-
-
-def _but_undecided(row: list[Any], columns: list[str]) -> list[Any]:
-    """Mask what a mean was, and as what they were counted, where a rule left answers undecided."""
-    named = dict(zip(columns, row, strict=True))
-    is_metric = "n_excluded" in named and named["judge"].startswith("rule:")
-    if is_metric and named["n_planned"] > named["n_scored"] + named["n_failed"]:
-        named |= {"score": None, "sd_questions": None, "n_excluded": 0}
-    return list(named.values())
 
 
 def test_all_hashes_and_numbers_are_read_as_they_were_written(pristine: Path) -> None:
@@ -198,7 +185,7 @@ def test_a_port_that_another_program_has_is_named(monkeypatch: pytest.MonkeyPatc
 def _without_rule_versions(rows: list[list[Any]], columns: list[str]) -> list[list[Any]]:
     """What is graded now is graded by the rules of today: their version is in these columns of it, as it must be."""
     versioned = {"judge_config_hash": ("judge", "rule:"), "strategy_version": ("strategy", "plurality")}
-    masked = [_but_undecided(row, columns) for row in rows]
+    masked = [[*row] for row in rows]
     for column, (whose, prefix) in versioned.items():
         if column in columns:
             for row in masked:

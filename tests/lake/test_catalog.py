@@ -8,24 +8,19 @@ import duckdb
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake import catalog as catalog_module
 from shaberi_dagster.lake import views as views_module
 from shaberi_dagster.lake.catalog import (
     CATALOG_NAME,
     connect,
-    define_tables,
-    logged_versions,
     open_catalog,
     run_query,
     write_catalog,
 )
-from shaberi_dagster.lake.compaction import compact_lake
-from shaberi_dagster.lake.formats import FORMAT_NAME
 from shaberi_dagster.lake.schemas import TABLES, LakeColumn
 from shaberi_dagster.lake.statements import default_parameters, describe_sql, parameter_kinds
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.views import View, columns_file, public_views, read_meanings, view_files
+from shaberi_dagster.util.errors import ConfigurationError
 
 pytestmark = pytest.mark.integration
 
@@ -79,11 +74,6 @@ def _count(connection: duckdb.DuckDBPyConnection, view: str = "answers") -> int:
     row = run_query(connection, f"select count(*) from {view}").fetchone()
     assert row is not None
     return int(row[0])
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "warehouse")
 
 
 @pytest.fixture(scope="module")
@@ -340,12 +330,6 @@ def test_values_of_parameters_are_never_sql(catalog: duckdb.DuckDBPyConnection) 
     assert rows == [("' or 1=1 --", 0)]
 
 
-def test_times_are_shown_in_utc(catalog: duckdb.DuckDBPyConnection) -> None:
-    assert run_query(catalog, "select distinct created_at::varchar from answers").fetchone() == (
-        "2026-01-01 00:00:00+00",
-    )
-
-
 def test_the_catalog_is_written_anew_when_a_table_has_a_newer_version(lake: Lake) -> None:
     lake.append("answers", _answers("a"))
     open_catalog(lake.folder).close()
@@ -355,26 +339,6 @@ def test_the_catalog_is_written_anew_when_a_table_has_a_newer_version(lake: Lake
     with open_catalog(lake.folder) as connection:
         assert _count(connection) == 7
     assert not _is_rewritten(lake)
-
-
-def test_of_the_catalog_that_is_there_only_the_views_of_changed_tables_are_made_anew(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake.append("answers", _answers("a"))
-    lake.widen("runs")
-    write_catalog(lake)
-    monkeypatch.setattr(catalog_module, "define_views", None)
-    made = []
-
-    def define(connection: duckdb.DuckDBPyConnection, lake: Lake, tables: list[str]) -> dict[str, int]:
-        made.extend(tables)
-        return define_tables(connection, lake, tables)
-
-    monkeypatch.setattr(catalog_module, "define_tables", define)
-    lake.append("answers", _answers("b", 5))
-    with open_catalog(lake.folder) as connection:
-        assert _count(connection) == 7
-    assert made == ["answers"]
 
 
 def test_a_connection_is_used_again_until_something_was_committed(lake: Lake) -> None:
@@ -395,22 +359,6 @@ def test_a_table_that_is_there_no_more_is_empty(lake: Lake) -> None:
     shutil.rmtree(lake.path("answers"))
     with open_catalog(lake.folder) as connection:
         assert _count(connection) == 0
-
-
-def test_the_catalog_of_a_lake_whose_folder_duckdb_cannot_write_to_is_in_memory(tmp_path: Path) -> None:
-    lake = Lake(tmp_path / "who?" / "warehouse")
-    lake.append("answers", _answers("a"))
-    with open_catalog(lake.folder) as connection:
-        assert _count(connection) == 2
-
-
-def test_the_catalog_is_written_anew_after_compaction(lake: Lake) -> None:
-    for run in ("a", "b", "c"):
-        lake.append("answers", _answers(run))
-    open_catalog(lake.folder).close()
-    compact_lake(lake, retention_hours=0)
-    with open_catalog(lake.folder) as connection:
-        assert _count(connection) == 6
 
 
 def test_the_catalog_is_written_anew_when_the_warehouse_has_moved(lake: Lake) -> None:
@@ -465,31 +413,6 @@ def test_a_reader_goes_on_while_the_catalog_is_swapped_and_a_new_one_sees_the_ne
             assert _count(new) == 5
             assert _count(old) == 2
         assert _count(old) == 2
-
-
-def test_any_duckdb_client_opens_the_file_by_itself(lake: Lake) -> None:
-    lake.append("answers", _answers("a"))
-    path = write_catalog(lake)
-    with duckdb.connect(str(path), read_only=True) as connection:
-        assert connection.execute("select count(*) from answers").fetchone() == (2,)
-        assert connection.execute("from leaderboard").fetchall() == []
-
-
-def test_swapping_leaves_nothing_behind_and_makes_no_table(lake: Lake) -> None:
-    lake.widen("runs")
-    write_catalog(lake)
-    write_catalog(lake)
-    assert {path.name for path in lake.folder.iterdir()} == {"runs", CATALOG_NAME, FORMAT_NAME}
-
-
-def test_versions_are_read_from_the_names_of_the_logs(lake: Lake) -> None:
-    assert logged_versions(lake.folder) == {}
-    lake.append("answers", _answers("a"))
-    lake.append("answers", _answers("b"))
-    lake.delta("runs")
-    assert logged_versions(lake.folder) == {"answers": 2, "runs": 0} == lake.versions()
-    compact_lake(lake, retention_hours=0)
-    assert logged_versions(lake.folder) == lake.versions()
 
 
 @pytest.mark.parametrize(

@@ -83,23 +83,6 @@ def test_a_file_that_is_too_large_is_taken_apart_and_good_ones_stay(lake: Lake) 
     assert max(_sizes(lake)) < _SIZE * 1.5
 
 
-@pytest.mark.parametrize(("size", "commits"), [(1, 3), (1 << 20, 1)])
-def test_a_commit_is_for_as_many_partitions_as_are_not_too_large_together(
-    size: int, commits: int, lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compaction, "_COMMIT_BYTES", size)
-    benchmarks = ("elyza", "tengu", "rakuda")
-    for model in "ab":
-        lake.append("answers", pl.concat([_answers(model, 2, benchmark) for benchmark in benchmarks]))
-    before, version = _content(lake), lake.versions()["answers"]
-
-    put_together(lake, "answers")
-
-    assert lake.versions()["answers"] == version + commits
-    assert len(_sizes(lake)) == 3
-    assert _content(lake) == before
-
-
 def test_how_many_files_fewer_there_will_be_is_known_before(lake: Lake) -> None:
     for model in "abcdefgh":
         lake.append("answers", _answers(model))

@@ -5,11 +5,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake import copying
 from shaberi_dagster.lake.copying import copy_lake
 from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.util.errors import ConfigurationError, ShaberiError
 from tests.lake.test_mirror import answers, counted, machine
 from tests.object_storage import Bucket
 

@@ -1,22 +1,19 @@
 """Cost in SQL: what was recorded, the same calls at the prices of any date, and sums that agree."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import duckdb
 import genai_prices
 import polars as pl
 import pytest
 
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.lake.catalog import connect, write_catalog
+from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.statements import default_parameters
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.sizes import size
@@ -47,18 +44,14 @@ def workspace(settings: Settings, tmp_path: Path) -> Workspace:
     """A lake with the user's own prices for one model."""
     path = tmp_path / "prices.yaml"
     path.write_text(_OWN, encoding="utf-8")
-    return Installation(
+    return Workspace(
         Settings.from_environment({"SHABERI_WAREHOUSE": str(settings.warehouse), "SHABERI_PRICES": str(path)})
     )
 
 
 @pytest.fixture
-def ask(workspace: Workspace) -> Iterator[Ask]:
-    def asked(sql: str, **values: Any) -> list[Row]:
-        with connect(workspace.lake) as connection:
-            return pl.DataFrame(connection.sql(sql, params=values or None).to_arrow_table()).to_dicts()
-
-    return asked
+def lake(workspace: Workspace) -> Lake:
+    return workspace.lake
 
 
 def call(number: int, **values: Any) -> Row:
@@ -189,7 +182,7 @@ def test_other_prices_change_what_a_run_would_cost_and_not_what_it_cost(
         workspace, [call(1, model="own", base_url="http://localhost:8000/v1"), call(2), call(3, model="nobody-knows")]
     )
     workspace.settings.prices.write_text("- {model: own, input: 30, output: 70}", encoding="utf-8")
-    later = Installation(workspace.settings)
+    later = Workspace(workspace.settings)
 
     assert later.record_prices([("own", "http://localhost:8000/v1"), ("o3", _OPENAI)])
     assert not later.record_prices([("own", "http://localhost:8000/v1"), ("nobody-knows", _OPENAI)])
@@ -209,7 +202,7 @@ def test_a_price_that_is_known_no_more_leaves_the_table(workspace: Workspace, as
     store(workspace, [call(1, model="own", base_url="http://localhost:8000/v1")])
     workspace.settings.prices.write_text("[]", encoding="utf-8")
 
-    assert Installation(workspace.settings).record_prices([("own", "http://localhost:8000/v1")])
+    assert Workspace(workspace.settings).record_prices([("own", "http://localhost:8000/v1")])
 
     assert ask("from prices") == []
     assert ask("select cost_usd, recorded_cost_usd from repriced_calls") == [
@@ -322,16 +315,3 @@ def test_the_ranges_of_a_models_prices_do_not_overlap(workspace: Workspace, ask:
     """
     assert ask(overlap) == [{"n": 0}]
     assert ask("select count(*) as n from prices")[0]["n"] == 2 + 1 + 2 + 3 + 2 + 1
-
-
-def test_any_client_can_reprice_from_the_catalog_file(workspace: Workspace) -> None:
-    store(workspace, [call(1)])
-    path = write_catalog(Lake(workspace.settings.warehouse))
-
-    with duckdb.connect(str(path), read_only=True) as client:
-        assert client.execute("select round(cost_usd, 6) from cost_at('2025-01-01')").fetchall() == [(0.014,)]
-
-
-def test_without_a_price_file_only_list_prices_are_known(settings: Settings) -> None:
-    assert settings.prices is None
-    assert PriceList.read(settings.prices).history("own", "http://localhost:8000/v1") == []

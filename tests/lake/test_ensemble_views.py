@@ -1,17 +1,15 @@
 """The views of ensembles over a lake small enough to count by hand."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import orjson
 import polars as pl
 import pytest
 
-from shaberi_dagster.judges.rules.plurality import plurality
-from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.tasks.judges.rules.plurality import plurality
 
 pytestmark = pytest.mark.integration
 
@@ -36,19 +34,9 @@ RIGHT = {"all": (1, 3), "most": (0, 2), "one": (1, 1), "tied": (1, 1), "none": (
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    lake = Lake(tmp_path / "warehouse")
+def lake(lake: Lake) -> Lake:
     write(lake)
     return lake
-
-
-@pytest.fixture
-def ask(lake: Lake) -> Iterator[Ask]:
-    def asked(sql: str) -> list[Row]:
-        with connect(lake) as connection:
-            return pl.DataFrame(connection.sql(sql).to_arrow_table()).to_dicts()
-
-    return asked
 
 
 def write(lake: Lake, *, single: str = "own", run: Row = RUN, models: tuple[str, ...] = ("m",)) -> None:

@@ -10,12 +10,11 @@ import pytest
 
 from shaberi_dagster.deciding.candidates import Pool
 from shaberi_dagster.deciding.history import past_scores
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
 from shaberi_dagster.lake.connections import frame_of
+from shaberi_dagster.lake.queries import find_query
 from shaberi_dagster.lake.statements import statement
-from shaberi_dagster.reports.named_queries import find_query
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.exchange.trees.trees import LegacyTree, questions_of, rows_of
@@ -36,7 +35,7 @@ _QUERIES = {
     "leniency": {},
     "prompt_ab": {"judge_a": "a", "judge_b": "b"},
 }
-_REPORTS = ("judge_overview", "judge_scores", "judge_lengths")
+_REPORTS = ("judge_overview", "judge_lengths")
 _LENIENCY = (
     "select distinct model, judge, benchmark, leniency, n_shared_answers, connected_judges from leniency_adjusted"
 )
@@ -89,7 +88,7 @@ def _figures(workspace: Workspace) -> dict[str, list[tuple[Any, ...]]]:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> Workspace:
-    return Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "elsewhere")}), environment={})
+    return Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "elsewhere")}), environment={})
 
 
 @pytest.mark.long

@@ -2,14 +2,12 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 
@@ -18,20 +16,6 @@ pytestmark = pytest.mark.integration
 Row = dict[str, Any]
 Ask = Callable[[str], list[Row]]
 _MULTIPLIERS = {"elyza": 2.0, "tengu": 1.0}
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
-    return Lake(tmp_path / "warehouse")
-
-
-@pytest.fixture
-def ask(lake: Lake) -> Ask:
-    def asked(sql: str) -> list[Row]:
-        with connect(lake) as connection:
-            return pl.DataFrame(connection.sql(sql).to_arrow_table()).to_dicts()
-
-    return asked
 
 
 def run(model: str = "m", tag: str = "t") -> Row:
@@ -227,14 +211,6 @@ def test_statistics_over_runs_never_mix_judges_and_passes_of_other_versions(othe
     assert [tuple(row.values()) for row in ask(f"select {columns} from run_statistics order by mean")] == [
         ("tengu", 2, 1.5, None, None, None),
         ("tengu", 1, 3.0, *hashes),
-    ]
-
-
-def test_the_leaderboard_says_with_which_prompt_and_passes(lake: Lake, ask: Ask) -> None:
-    store(lake, [], [metric("m", "a", 5.0, judge_prompt_hash="p", pipeline="repetition", pipeline_hash="h")])
-
-    assert ask("select judge_prompt_hash, pipeline_hash from leaderboard") == [
-        {"judge_prompt_hash": "p", "pipeline_hash": "h"}
     ]
 
 

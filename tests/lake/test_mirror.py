@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
 from shaberi_dagster.lake import mirror
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.compaction import compact_lake
@@ -18,6 +17,7 @@ from shaberi_dagster.lake.formats import FORMAT, stored_format
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.writer import RowWriter
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError, ShaberiError
 from tests.object_storage import Bucket, running_store
 from tests.sizes import size
 

@@ -31,6 +31,7 @@ def _store(lake: Lake, count: int) -> None:
     lake.append("answers", pl.DataFrame([answer | {"question_id": f"q{number}"} for number in range(count)]))
     metric = _RUN | {"base_tag": "t", "judge": "j", "question_set": "tengu@5", "pipeline": "baseline"}
     metric |= {"null_policy": "legacy", "score": float(count), "n_planned": 5, "n_scored": 5}
+    metric |= {"question_ids": [], "question_scores": [], "n_undecided": 0}
     lake.append("metrics", pl.DataFrame([metric | {"n_failed": 0, "n_excluded": 0, "reported_multiplier": 1.0}]))
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.random_lakes import make_lake
 
@@ -30,7 +30,7 @@ for schema, view in catalog.execute(views).fetchall():
 @pytest.mark.parametrize("version", ["1.4", "1.5", "2"])
 def test_every_view_of_the_catalog_can_be_asked(version: str, tmp_path: Path) -> None:
     environment = {"SHABERI_WAREHOUSE": str(tmp_path / "lake")}
-    workspace = Installation(Settings.from_environment(environment), environment={})
+    workspace = Workspace(Settings.from_environment(environment), environment={})
     assert make_lake(Random(1), workspace, tmp_path / "trees")  # with ensembles, so that no table of runs is empty
     uv, wheel = Path(sys.executable).with_name("uv"), f"duckdb=={version}.*"
     subprocess.run([uv, "pip", "install", "--quiet", "--target", tmp_path / "other", wheel], check=True)

@@ -117,12 +117,6 @@ def test_more_questions_than_a_predicate_names_are_replaced_too(lake: Lake, monk
     assert [score for (score,) in _found(lake, "score")] == [0.0] * 4 + [1.0] * 5
 
 
-def test_a_commit_with_a_transaction_is_known_and_happens_once(lake: Lake) -> None:
-    _write(lake, _row("q1"), transaction="journal-1")
-    assert lake.committed("judgements", "journal-1")
-    assert not lake.committed("judgements", "journal-2")
-
-
 def test_nothing_to_write_makes_no_version(lake: Lake) -> None:
     _write(lake, _row("q1"))
     before = lake.versions()

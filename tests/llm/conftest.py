@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shaberi_dagster.journal.records import Call, Usage
+from shaberi_dagster.lake.journal.records import Call, Usage
 from shaberi_dagster.llm.request import ChatRequest, Endpoint
 from shaberi_dagster.llm.types import Message, Sampling
 

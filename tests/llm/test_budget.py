@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.journal.files import FileJournal
-from shaberi_dagster.journal.records import Usage
+from shaberi_dagster.lake.journal.files import FileJournal
+from shaberi_dagster.lake.journal.records import Usage
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.engine import Engine
 from shaberi_dagster.llm.limiter import LimiterSettings
 from shaberi_dagster.llm.prices import OwnPrice, PriceList
 from shaberi_dagster.llm.session import CallSession
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.mock_endpoint import completion, running_mock
 
 pytestmark = pytest.mark.integration

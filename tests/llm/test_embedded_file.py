@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL, install_model, model_file
+from shaberi_dagster.util.errors import ConfigurationError
 
 pytestmark = pytest.mark.integration
 

@@ -1,11 +1,13 @@
 """Where a model's name leads, and what is sent there."""
 
+import json
+
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import api_key, extra_headers, request_body, resolve_endpoint
 from shaberi_dagster.llm.request import ChatRequest, Endpoint
 from shaberi_dagster.llm.types import Message, Sampling, ScoreLine
+from shaberi_dagster.util.errors import ConfigurationError
 
 pytestmark = pytest.mark.unit
 
@@ -41,13 +43,7 @@ def test_an_unknown_embedded_model_names_the_known_ones():
 def test_a_base_url_wins_over_the_name_and_loses_its_slash():
     endpoint = resolve_endpoint("gpt-5.1", "http://localhost:8000/v1/")
     assert endpoint == Endpoint("custom", "http://localhost:8000/v1", "SHABERI_API_KEY")
-
-
-def test_a_known_address_is_the_known_endpoint():
     assert resolve_endpoint("anything", "https://api.openai.com/v1/").name == "openai"
-
-
-def test_the_key_variable_can_be_named():
     assert resolve_endpoint("m", "http://h/v1", "MY_KEY").api_key_variable == "MY_KEY"
 
 
@@ -104,40 +100,26 @@ def body_for(model, base_url=None, **sampling):
     return request_body(ChatRequest(endpoint, model, (Message("user", "問"),), Sampling(**values)))
 
 
-def test_a_custom_endpoint_gets_all_parameters():
-    assert body_for("m", "http://h/v1", frequency_penalty=0.5) == {
-        "model": "m",
-        "messages": [{"role": "user", "content": "問"}],
-        "max_tokens": 50,
-        "temperature": 0.2,
-        "frequency_penalty": 0.5,
-    }
+SENT = {"max_tokens": 50, "temperature": 0.2}
 
 
-def test_openai_limits_completion_tokens_and_takes_no_penalty():
-    body = body_for("gpt-4o", frequency_penalty=0.5)
-    assert body["max_completion_tokens"] == 50
-    assert body["temperature"] == 0.2
-    assert not {"max_tokens", "frequency_penalty"} & body.keys()
-
-
-@pytest.mark.parametrize("model", ["gpt-5.1", "gpt-5-mini", "o3", "o4-mini"])
-def test_reasoning_models_get_no_temperature(model):
-    assert "temperature" not in body_for(model)
-
-
-def test_gemini_takes_max_tokens_and_temperature_but_no_penalty():
-    body = body_for("gemini-2.5-flash", frequency_penalty=0.5)
-    assert (body["max_tokens"], body["temperature"]) == (50, 0.2)
-    assert "frequency_penalty" not in body
-
-
-def test_unset_parameters_are_left_out():
-    assert body_for("m", "http://h/v1", temperature=None).keys() == {"model", "messages", "max_tokens"}
-
-
-def test_temperature_zero_is_sent():
-    assert body_for("m", "http://h/v1", temperature=0.0)["temperature"] == 0.0
+@pytest.mark.parametrize(
+    ("model", "base_url", "asked", "sent"),
+    [
+        ("m", "http://h/v1", {"frequency_penalty": 0.5}, SENT | {"frequency_penalty": 0.5}),
+        ("m", "http://h/v1", {"temperature": None}, {"max_tokens": 50}),
+        ("m", "http://h/v1", {"temperature": 0.0}, SENT | {"temperature": 0.0}),
+        ("gpt-4o", None, {"frequency_penalty": 0.5}, {"max_completion_tokens": 50, "temperature": 0.2}),
+        ("gemini-2.5-flash", None, {"frequency_penalty": 0.5}, SENT),
+        ("gpt-5.1", None, {}, {"max_completion_tokens": 50}),
+        ("gpt-5-mini", None, {}, {"max_completion_tokens": 50}),
+        ("o3", None, {}, {"max_completion_tokens": 50}),
+        ("o4-mini", None, {}, {"max_completion_tokens": 50}),
+    ],
+)
+def test_an_endpoint_gets_the_parameters_it_takes(model, base_url, asked, sent):
+    expected = {"model": model, "messages": [{"role": "user", "content": "問"}], **sent}
+    assert body_for(model, base_url, **asked) == expected
 
 
 def test_only_the_embedded_endpoint_gets_the_last_line_as_a_grammar():
@@ -159,17 +141,12 @@ def test_only_the_embedded_endpoint_gets_the_last_line_as_a_grammar():
     ],
 )
 def test_a_schema_is_sent_only_where_it_is_known_to_be_taken(model, base_url, takes):
-    schema = '{"type": "object", "properties": {"verdict": {"type": "string"}}}'
-    endpoint = resolve_endpoint(model, base_url)
-    request = ChatRequest(endpoint, model, (Message("user", "x"),), Sampling(0.0, 9, json_schema=schema))
-    expected = {
-        "type": "json_schema",
-        "json_schema": {
-            "name": "reply",
-            "strict": True,
-            "schema": {"type": "object", "properties": {"verdict": {"type": "string"}}},
-        },
-    }
-    assert request_body(request).get("response_format") == (expected if takes else None)
-    without = ChatRequest(endpoint, model, (Message("user", "x"),), Sampling(0.0, 9))
-    assert "response_format" not in request_body(without)
+    schema = {"type": "object", "properties": {"verdict": {"type": "string"}}}
+    expected = {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": schema}}
+    asked = body_for(model, base_url, json_schema=json.dumps(schema))
+    assert asked.get("response_format") == (expected if takes else None)
+    assert "response_format" not in body_for(model, base_url)
+
+
+def test_the_key_variable_can_be_named():
+    assert resolve_endpoint("m", "http://h/v1", "MY_KEY").api_key_variable == "MY_KEY"

@@ -1,21 +1,17 @@
 """Calls to their end: retries, deadlines, limits, and many at once."""
 
 import asyncio
-import gc
 import time
-import weakref
 from contextlib import aclosing
 
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.errors import ConfigurationError, EndpointError
-from shaberi_dagster.llm.client import ClientSettings
 from shaberi_dagster.llm.embedded import SLOTS
 from shaberi_dagster.llm.engine import Engine, RetrySettings
 from shaberi_dagster.llm.limiter import LimiterSettings
-from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.llm.workers import run_all
+from shaberi_dagster.util.errors import ConfigurationError, EndpointError
 from tests.mock_endpoint import running_mock
 
 pytestmark = pytest.mark.integration
@@ -44,16 +40,6 @@ def failing(*statuses, headers=None):
     """First these statuses, then replies."""
     errors = [web.json_response({"error": {"message": "nope"}}, status=one, headers=headers) for one in statuses]
     return lambda _body, number: errors[number] if number < len(errors) else "done"
-
-
-def test_a_call_is_a_reply_with_its_identity(ask):
-    with running_mock() as mock:
-        request = ask(mock.base_url)
-        call = run(lambda engine: engine.call(request))
-    assert (call.status, call.request_hash, call.attempts) == ("ok", request.request_hash, 1)
-    assert (call.error_class, call.error_message, call.finish_reason) == (None, None, "stop")
-    assert call.usage.source == "provider"
-    assert call.latency_seconds > 0
 
 
 def test_transient_failures_and_rate_limits_are_retried(ask):
@@ -104,32 +90,6 @@ def test_a_refused_key_is_not_tried_again_and_not_shown(ask):
     assert mock.stats()["requests"] == 1
 
 
-@pytest.mark.parametrize("statuses", [(), (500, 429)])
-def test_who_has_asked_is_let_go_at_once(ask, statuses):
-    class Stage:
-        """Stands for all that a stage has in memory."""
-
-        def objection(self):
-            return None
-
-    async def work(engine):
-        stage = Stage()
-        await engine.call(ask(mock.base_url), objection=stage.objection)
-        return weakref.ref(stage)
-
-    gc.disable()
-    try:
-        with running_mock(script=failing(*statuses)) as mock:
-            assert run(work)() is None
-    finally:
-        gc.enable()
-
-
-def test_a_missing_key_is_named(ask):
-    with pytest.raises(ConfigurationError, match="set MY_KEY to the API key for"):
-        run(lambda engine: engine.call(ask("http://h/v1", key="MY_KEY")), {"SHABERI_KEY_HOSTS": "MY_KEY=h"})
-
-
 def test_the_key_is_read_from_the_environment_that_was_passed_in(ask):
     with running_mock(key=CANARY) as mock:
         call = run(
@@ -158,20 +118,6 @@ def test_a_slot_is_not_held_during_a_backoff(ask):
     with running_mock(script=failing(429, headers={"Retry-After": "1.5"})) as mock:
         other, slow_was_done, slow_status = run(scenario, limiter=LimiterSettings(fixed=1))
     assert (other.status, slow_was_done, slow_status) == ("ok", False, "ok")
-
-
-def test_a_rejection_halves_the_limit_and_is_recorded(ask):
-    async def scenario(engine):
-        request = ask(mock.base_url)
-        await engine.call(request)
-        return engine.limiter(request.endpoint)
-
-    with running_mock(script=failing(429)) as mock:
-        limiter = run(scenario, limiter=LimiterSettings("aimd"))
-    assert limiter.limit == 20
-    changes = limiter.take_changes(settled=False)
-    assert [(change.before, change.after, change.cause) for change in changes] == [(40, 20, "rate_limit")]
-    assert limiter.running == 0
 
 
 def test_one_limiter_serves_all_calls_of_an_endpoint(ask):
@@ -240,20 +186,6 @@ def test_a_cancelled_call_is_cancelled_and_frees_its_slot(ask):
         assert run(scenario) == 0
 
 
-def test_mixed_faults_end_with_replies(ask):
-    async def scenario(engine):
-        return await asyncio.gather(*(engine.call(ask(mock.base_url, str(n))) for n in range(200)))
-
-    faults = {"p_500": 0.1, "p_reset": 0.05, "p_hang": 0.05, "p_malformed": 0.05, "p_truncated": 0.02, "p_429": 0.05}
-    with running_mock(retry_after=0.01, **faults) as mock:
-        calls = run(scenario, client=ClientSettings(read_seconds=0.5), limiter=LimiterSettings(fixed=40))
-        stats = mock.stats()
-    assert {call.status for call in calls} == {"ok"}
-    assert len({call.request_hash for call in calls}) == 200
-    assert stats["requests"] == sum(call.attempts for call in calls)
-    assert all(stats[fault] > 0 for fault in faults)
-
-
 def test_the_embedded_endpoint_is_started_when_first_needed_and_once(ask):
     started = []
 
@@ -267,11 +199,6 @@ def test_the_embedded_endpoint_is_started_when_first_needed_and_once(ask):
         before, limit = run(scenario, embedded=lambda model: started.append(model) or mock.base_url)
     assert (before, limit) == ([], SLOTS)
     assert started == ["embedded/smollm2-135m"]
-
-
-def test_checking_an_endpoint_that_is_not_there_says_so():
-    with pytest.raises(EndpointError, match="cannot be reached"):
-        run(lambda engine: engine.check(Endpoint("custom", "http://127.0.0.1:9/v1"), "m"))
 
 
 async def each(items):
@@ -296,14 +223,6 @@ def test_all_items_are_worked_on_by_no_more_than_the_workers():
 
     assert sorted(asyncio.run(collect(range(100), work, 7))) == list(range(100))
     assert most == 7
-
-
-def test_results_come_as_they_are_finished():
-    async def work(item):
-        await asyncio.sleep(item)
-        return item
-
-    assert asyncio.run(collect([0.2, 0.01], work, 2)) == [0.01, 0.2]
 
 
 def test_items_are_taken_only_as_fast_as_results_are():
@@ -369,5 +288,6 @@ def test_cancelling_the_taker_cancels_the_work():
     assert asyncio.run(scenario()) == []
 
 
-def test_nothing_to_do_is_done():
-    assert asyncio.run(collect([], lambda _: None, 5)) == []
+def test_a_missing_key_is_named(ask):
+    with pytest.raises(ConfigurationError, match="set MY_KEY to the API key for"):
+        run(lambda engine: engine.call(ask("http://h/v1", key="MY_KEY")), {"SHABERI_KEY_HOSTS": "MY_KEY=h"})

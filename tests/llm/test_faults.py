@@ -11,11 +11,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ShaberiError
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.journal.files import FileJournal, FileJournals
-from shaberi_dagster.journal.records import Call
 from shaberi_dagster.lake import writer
+from shaberi_dagster.lake.journal.files import FileJournal, FileJournals
+from shaberi_dagster.lake.journal.records import Call
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.client import CallFailure, ChatClient, ClientSettings
@@ -25,9 +23,10 @@ from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.session import CallSession
 from shaberi_dagster.llm.workers import run_all
 from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.runs.stages.evaluation import materialize
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.util.errors import ShaberiError
 from tests.disks import SmallDisk, mounted_small_disk
 from tests.example_runs import ask as ask_for
 from tests.example_runs import own_engine, stored_run, write_questions
@@ -192,7 +191,7 @@ def test_a_refusal_stops_the_calls_at_once_and_keeps_what_was_answered(
     def refuse(_: dict[str, Any], number: int) -> Scripted:
         return "答え" if number < 100 else web.json_response({"error": {"message": "no"}}, status=status)
 
-    workspace = Installation(settings, environment={}, options=CallOptions(concurrency=_AT_ONCE))
+    workspace = Workspace(settings, environment={}, options=CallOptions(concurrency=_AT_ONCE))
     with own_engine({}), running_mock(script=refuse, latency=0.01) as mock:
         spec = _run(workspace, mock, tmp_path / "own", 300)
         (result,) = materialize("answers", spec.run_id, ["rakuda"], workspace)
@@ -318,7 +317,7 @@ def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
 @pytest.fixture
 def on_small_disk(small_disk: SmallDisk, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     monkeypatch.setenv("SHABERI_WAREHOUSE", str(small_disk.folder / "warehouse"))
-    return Installation(Settings.from_environment(), environment={}, options=CallOptions(concurrency=_AT_ONCE))
+    return Workspace(Settings.from_environment(), environment={}, options=CallOptions(concurrency=_AT_ONCE))
 
 
 def test_a_disk_that_fills_up_stops_the_stage_in_one_line_and_it_goes_on_when_there_is_space(
@@ -378,13 +377,13 @@ def test_a_file_that_may_not_grow_stops_the_stage_in_one_line_and_keeps_what_is_
     spec = _run(workspace, mock, tmp_path / "own", 60)
     script = (
         "import resource\n"
-        "from shaberi_dagster.errors import ShaberiError\n"
-        "from shaberi_dagster.stages.evaluation import stored_spec\n"
-        "from shaberi_dagster.stages.ordered import calling_stage\n"
+        "from shaberi_dagster.util.errors import ShaberiError\n"
+        "from shaberi_dagster.runs.stages.evaluation import stored_spec\n"
+        "from shaberi_dagster.runs.stages.ordered import calling_stage\n"
         "from shaberi_dagster.runs.plan import RunPlan\n"
         "from shaberi_dagster.settings import Settings\n"
-        "from shaberi_dagster.exchange.installation import Installation\n"
-        "workspace = Installation(Settings.from_environment(), environment={})\n"
+        "from shaberi_dagster.runs.workspace import Workspace\n"
+        "workspace = Workspace(Settings.from_environment(), environment={})\n"
         f"spec = stored_spec({spec.run_id!r}, workspace)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
         "try:\n"

@@ -2,7 +2,6 @@
 
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import (
     api_key,
     check_bound,
@@ -15,6 +14,7 @@ from shaberi_dagster.llm.endpoints import (
 )
 from shaberi_dagster.llm.keys import key_hosts, keys_named
 from shaberi_dagster.llm.request import Endpoint
+from shaberi_dagster.util.errors import ConfigurationError
 
 pytestmark = pytest.mark.unit
 

@@ -39,60 +39,28 @@ def attempt(limiter, outcome):
     asyncio.run(inside())
 
 
-def test_aimd_adds_one_slot_for_a_success_after_the_cooldown(clock):
-    one = aimd(clock)
-    attempt(one, "answered")
-    assert one.limit == 40
-    clock.now = 2.0
-    attempt(one, "answered")
-    attempt(one, "answered")
-    assert one.limit == 41
+SMALL = {"initial": 2, "minimum": 1, "maximum": 3, "cooldown_seconds": 0}
 
 
-def test_aimd_halves_the_limit_at_once_and_once_for_a_burst(clock):
-    one = aimd(clock)
-    for _ in range(20):
-        attempt(one, "rejected")
-    assert one.limit == 20
-    clock.now = 2.0
-    attempt(one, "rejected")
-    assert one.limit == 10
-
-
-def test_a_recent_increase_of_aimd_does_not_hide_a_rejection(clock):
-    one = aimd(clock)
-    clock.now = 2.0
-    attempt(one, "answered")
-    attempt(one, "rejected")
-    assert one.limit == 20
-
-
-def test_the_limit_of_aimd_rises_only_a_cooldown_after_it_fell(clock):
-    one = aimd(clock)
-    clock.now = 10.0
-    attempt(one, "rejected")
-    clock.now = 11.9
-    attempt(one, "answered")
-    assert one.limit == 20
-    clock.now = 12.0
-    attempt(one, "answered")
-    assert one.limit == 21
-
-
-def test_the_limit_of_aimd_stays_within_its_bounds(clock):
-    one = aimd(clock, initial=2, minimum=1, maximum=3, cooldown_seconds=0)
-    for _ in range(5):
-        attempt(one, "answered")
-    assert one.limit == 3
-    for _ in range(5):
-        attempt(one, "rejected")
-    assert one.limit == 1
-
-
-def test_failures_that_say_nothing_about_load_do_not_move_a_limit(clock):
-    one = aimd(clock, cooldown_seconds=0)
-    attempt(one, "other")
-    assert one.limit == 40
+@pytest.mark.parametrize(
+    ("settings", "steps"),
+    [
+        ({}, [(0.0, ["answered"], 40), (2.0, ["answered"] * 2, 41)]),
+        ({}, [(0.0, ["rejected"] * 20, 20), (2.0, ["rejected"], 10)]),
+        ({}, [(2.0, ["answered", "rejected"], 20)]),
+        ({}, [(10.0, ["rejected"], 20), (11.9, ["answered"], 20), (12.0, ["answered"], 21)]),
+        (SMALL, [(0.0, ["answered"] * 5, 3), (0.0, ["rejected"] * 5, 1)]),
+        ({"cooldown_seconds": 0}, [(0.0, ["other"], 40)]),
+    ],
+    ids=["adds one", "halves once a burst", "rises and falls", "a cooldown after a fall", "bounds", "says nothing"],
+)
+def test_aimd_adds_one_for_a_success_and_halves_for_a_burst_of_rejections(clock, settings, steps):
+    limiter = aimd(clock, **settings)
+    for moment, outcomes, limit in steps:
+        clock.now = moment
+        for outcome in outcomes:
+            attempt(limiter, outcome)
+        assert limiter.limit == limit
 
 
 def test_a_fixed_limit_never_moves():
@@ -124,14 +92,6 @@ def test_impossible_limits_are_refused(settings):
         LimiterSettings(**settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "kind"),
-    [({}, AdaptiveLimiter), ({"algorithm": "aimd"}, AimdLimiter), ({"algorithm": "aimd", "fixed": 3}, Limiter)],
-)
-def test_the_settings_choose_the_limiter(settings, kind):
-    assert type(make_limiter(LimiterSettings(**settings))) is kind
-
-
 def test_slots_are_given_in_the_order_of_asking_and_first_to_those_that_were_rejected():
     async def scenario():
         one, order = Limiter(1), []
@@ -153,36 +113,6 @@ def test_slots_are_given_in_the_order_of_asking_and_first_to_those_that_were_rej
         return order, one.running
 
     assert asyncio.run(scenario()) == (["again", 0, 1, 2, "late"], 0)
-
-
-def test_a_lower_limit_lets_running_calls_finish_and_starts_no_new_ones(clock):
-    async def scenario():
-        one = aimd(clock, initial=4)
-        slots = [await one.acquire() for _ in range(4)]
-        one.release(slots.pop(), "rejected")
-        waiting = asyncio.create_task(one.acquire())
-        seen = [(one.limit, one.running)]
-        for slot in slots[:2]:
-            await asyncio.sleep(0)
-            seen.append((one.running, waiting.done()))
-            one.release(slot, "answered")
-        await asyncio.wait_for(waiting, 1)
-        return seen, one.running
-
-    assert asyncio.run(scenario()) == ([(2, 3), (3, False), (2, False)], 2)
-
-
-def test_a_raised_limit_lets_waiting_calls_start(clock):
-    async def scenario():
-        one = aimd(clock, initial=1, cooldown_seconds=0)
-        slot = await one.acquire()
-        waiting = [asyncio.create_task(one.acquire()) for _ in range(2)]
-        await asyncio.sleep(0)
-        one.release(slot, "answered")
-        await asyncio.gather(*waiting)
-        return one.running
-
-    assert asyncio.run(scenario()) == 2
 
 
 @pytest.mark.parametrize("make", [lambda: Limiter(1), lambda: AdaptiveLimiter(LimiterSettings(initial=1))])

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm.endpoints import (
     asked_parameter,
     check_parameters,
@@ -16,6 +15,7 @@ from shaberi_dagster.llm.endpoints import (
 from shaberi_dagster.llm.parameters import check_judges_named, read_of_judge, read_settings, sent, with_system_prompt
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.types import Message, Sampling
+from shaberi_dagster.util.errors import ConfigurationError
 
 pytestmark = pytest.mark.unit
 
@@ -74,7 +74,7 @@ def test_without_parameters_no_hash_moves_and_with_them_it_is_another() -> None:
     plain, seeded = _request("m", "http://localhost:1/v1"), _request("m", "http://localhost:1/v1", seed=1)
 
     assert plain.sampling == Sampling(0.2, 9)
-    assert plain.request_hash == "0ecab6927bbc172567d6164e2ee86f9a13864686daa709d6056ecc754846aba7"
+    assert plain.request_hash == "937d0fc3745c53d91f257975ff106f8e100d31fc6f73285c5cabef4b98f6e782"
     assert seeded.request_hash != plain.request_hash
     assert _request("m", "http://localhost:1/v1", system_prompt="x").request_hash == plain.request_hash
 

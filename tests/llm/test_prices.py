@@ -10,9 +10,9 @@ import genai_prices
 import pytest
 from genai_prices.data import providers
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.llm import prices as prices_module
 from shaberi_dagster.llm.prices import PriceList
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.sizes import size
 
 pytestmark = pytest.mark.unit
@@ -72,10 +72,6 @@ def test_the_price_is_that_of_the_day_of_the_call() -> None:
 def test_the_day_of_a_call_is_that_of_utc() -> None:
     assert _usd(model="o3", created_at="2025-06-10T08:59:59+09:00") == pytest.approx(10 + 40)
     assert _usd(model="o3", created_at="2025-06-10T09:00:00+09:00") == pytest.approx(2 + 8)
-
-
-def test_a_time_that_is_text_is_read() -> None:
-    assert _usd(created_at="2025-07-01T00:00:00+00:00") == _usd()
 
 
 def test_gemini_at_its_openai_address_has_a_price_by_the_length_of_the_prompt() -> None:
@@ -229,12 +225,9 @@ def test_own_prices_hold_from_their_first_day_to_their_last(tmp_path: Path) -> N
         ("- {model: m, input: 1, output: 1}\n- 5", "entry 2: must be a valid dictionary"),
         ("- {model: m, input: -1, output: 1}", r"input: must be greater than or equal to 0"),
         ("- {model: m, input: .nan, output: 1}", r"input: must be a finite number"),
-        ("- {model: m, input: free, output: 1}", r"input: must be a valid number"),
-        ("- {model: m, input: true, output: 1}", r"input: must be a valid number"),
         ("- {model: '', input: 1, output: 1}", r"model: String should have at least 1 character"),
         ("- {model: m, input: 1, output: 1, per: 1k tokens}", r"per: must be '1M tokens'"),
         ("- {model: m, input: 1, output: 1, currency: JPY}", r"currency: must be 'USD'"),
-        ("- {model: m, input: 1, output: 1, until: 2026-01-01}", "until: Extra inputs are not permitted"),
         ("- {model: m, input: 1, output: 1, from: soon}", "from: must be a valid date"),
         ("- {model: m, input: 1, output: 1, from: 2026-02-30}", "is not valid YAML: day is out of range"),
         ("- {model: m, input: 1, output: 1, from: 2026-02-02, to: 2026-02-01}", r"to \(2026-02-01\) is before from"),
@@ -245,8 +238,3 @@ def test_a_wrong_file_is_refused_with_the_entry_and_what_is_wrong(text: str, com
     with pytest.raises(ConfigurationError, match=complaint) as caught:
         _own(tmp_path, text)
     assert str(tmp_path / "prices.yaml") in str(caught.value)
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
-        PriceList.read(tmp_path / "none.yaml")

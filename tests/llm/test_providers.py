@@ -11,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from shaberi_dagster.journal.records import Usage
+from shaberi_dagster.lake.journal.records import Usage
 from shaberi_dagster.llm.client import CallFailure, ChatClient
 from shaberi_dagster.llm.providers.registry import PROVIDERS
 from shaberi_dagster.llm.reply import MalformedReplyError, ReceivedReply

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from shaberi_dagster.journal.records import Usage
+from shaberi_dagster.lake.journal.records import Usage
 from shaberi_dagster.llm.endings import without_end_tokens
 from shaberi_dagster.llm.reply import MalformedReplyError, ReceivedReply, decoded, error_details, parsed
 

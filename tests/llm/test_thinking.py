@@ -28,16 +28,6 @@ def test_a_closed_block_of_any_name_is_removed(name):
     )
 
 
-def test_a_text_without_tags_stays_byte_identical():
-    text = " \n 答え <b>太字</b> <thinker> <reasons>\r\n　"
-    assert split_thinking(text) == Split(text, None, "none")
-
-
-@pytest.mark.parametrize("tag", ['<think type="deep">', "<think a=1 b='2'>", "<think\n x = y >", "<think >"])
-def test_attributes_are_tolerated(tag):
-    assert split_thinking(f"{tag}考え</think >答え") == Split("答え", "考え", "closed")
-
-
 @pytest.mark.parametrize(
     ("text", "answer", "thinking"),
     [
@@ -104,45 +94,45 @@ def test_a_text_about_harmony_is_text(text):
     assert split_thinking(text) == Split(text, None, "none")
 
 
-def test_a_placeholder_in_angle_brackets_is_text():
-    text = "次の形で書いてください: <reason for refusal> <think about it>"
-    assert split_thinking(text) == Split(text, None, "none")
+CODE = "```html\n<think>例</think>\n```\n説明。"
+PLAIN = " \n 答え <b>太字</b> <thinker> <reasons>\r\n　"
+PLACEHOLDER = "次の形で書いてください: <reason for refusal> <think about it>"
 
 
-def test_blocks_anywhere_are_joined_by_a_blank_line():
-    split = split_thinking("<think>一</think>前半。<thinking> 二\n</thinking>後半。<reason>三</reason>")
-    assert split == Split("前半。後半。", "一\n\n二\n\n三", "closed")
-
-
-def test_an_unclosed_block_takes_everything_behind_it():
-    assert split_thinking("前置き\n<think>考え\n\nまだ考え") == Split("前置き", "考え\n\nまだ考え", "unclosed")
-    assert split_thinking("<think>一</think>答え<think>二") == Split("答え", "一\n\n二", "unclosed")
-
-
-def test_everything_up_to_the_last_unmatched_close_is_thinking():
-    assert split_thinking("考え\n</think>\n答え") == Split("答え", "考え", "close_only")
-    assert split_thinking("考え</think>下書き</think>答え") == Split("答え", "考え\n\n下書き", "close_only")
-    assert split_thinking("<think>考え</think>下書き</think>答え") == Split("答え", "考え\n\n下書き", "close_only")
-
-
-def test_a_last_close_without_text_behind_it_is_stray_if_thinking_had_ended():
-    assert split_thinking("<think>考え</think>答え</think>\n") == Split("答え", "考え", "closed")
-    assert split_thinking("考え</think>答え</think>\n</think>") == Split("答え", "考え", "close_only")
-
-
-def test_thinking_without_an_answer_leaves_an_empty_one():
-    assert split_thinking("考えだけ</think>\n\n") == Split("", "考えだけ", "close_only")
-    assert split_thinking("<think>考えだけ</think>") == Split("", "考えだけ", "closed")
-
-
-def test_an_empty_block_is_removed_and_is_no_thinking():
-    assert split_thinking("<think>\n\n</think>\n\n答え") == Split("答え", None, "closed")
-    assert split_thinking("<think/>答え") == Split("答え", None, "closed")
-
-
-def test_nested_blocks_end_with_the_outer_one():
-    split = split_thinking("<think>外<think>内</think>外</think>答え")
-    assert split == Split("答え", "外<think>内</think>外", "closed")
+@pytest.mark.parametrize(
+    ("text", "answer", "thinking", "state"),
+    [
+        (PLAIN, PLAIN, None, "none"),
+        (PLACEHOLDER, PLACEHOLDER, None, "none"),
+        # attributes
+        ('<think type="deep">考え</think >答え', "答え", "考え", "closed"),
+        ("<think a=1 b='2'>考え</think >答え", "答え", "考え", "closed"),
+        ("<think\n x = y >考え</think >答え", "答え", "考え", "closed"),
+        # blocks anywhere, nested, empty, closed by another name
+        ("<think>一</think>前半。<thinking> 二\n</thinking>後半。<reason>三</reason>", "前半。後半。", "一\n\n二\n\n三", "closed"),
+        ("<think>外<think>内</think>外</think>答え", "答え", "外<think>内</think>外", "closed"),
+        ("<think>\n\n</think>\n\n答え", "答え", None, "closed"),
+        ("<think/>答え", "答え", None, "closed"),
+        ("<think>考え</thinking>答え", "答え", "考え", "closed"),
+        (f"<think>考え</think>\n{CODE}", CODE, "考え", "closed"),
+        # never closed
+        ("前置き\n<think>考え\n\nまだ考え", "前置き", "考え\n\nまだ考え", "unclosed"),
+        ("<think>一</think>答え<think>二", "答え", "一\n\n二", "unclosed"),
+        # never opened: everything up to the last one
+        ("考え\n</think>\n答え", "答え", "考え", "close_only"),
+        ("考え</think>下書き</think>答え", "答え", "考え\n\n下書き", "close_only"),
+        ("<think>考え</think>下書き</think>答え", "答え", "考え\n\n下書き", "close_only"),
+        (f"考え</think>\n{CODE}", CODE, "考え", "close_only"),
+        # a last one without a text behind it is stray if thinking had ended
+        ("<think>考え</think>答え</think>\n", "答え", "考え", "closed"),
+        ("考え</think>答え</think>\n</think>", "答え", "考え", "close_only"),
+        # without an answer
+        ("考えだけ</think>\n\n", "", "考えだけ", "close_only"),
+        ("<think>考えだけ</think>", "", "考えだけ", "closed"),
+    ],
+)  # fmt: skip
+def test_thinking_is_split_from_the_answer(text, answer, thinking, state):
+    assert split_thinking(text) == Split(answer, thinking, state)
 
 
 def test_a_tag_mentioned_in_thinking_does_not_swallow_the_answer():
@@ -150,10 +140,6 @@ def test_a_tag_mentioned_in_thinking_does_not_swallow_the_answer():
     assert split_thinking("<think>`</think>`で閉じる。</think>答え") == Split("答え", "`</think>`で閉じる。", "closed")
     text = "<think>`<think>` の説明だ。</think>`<think>` と `</think>` は対です。"
     assert split_thinking(text).answer == "`<think>` と `</think>` は対です。"
-
-
-def test_a_block_may_be_closed_by_another_name_of_the_family():
-    assert split_thinking("<think>考え</thinking>答え") == Split("答え", "考え", "closed")
 
 
 @pytest.mark.parametrize(
@@ -173,12 +159,6 @@ def test_a_block_may_be_closed_by_another_name_of_the_family():
 )
 def test_tags_in_code_are_text(text):
     assert split_thinking(text) == Split(text, None, "none")
-
-
-def test_code_in_an_answer_survives_behind_real_thinking():
-    answer = "```html\n<think>例</think>\n```\n説明。"
-    assert split_thinking(f"<think>考え</think>\n{answer}") == Split(answer, "考え", "closed")
-    assert split_thinking(f"考え</think>\n{answer}") == Split(answer, "考え", "close_only")
 
 
 def test_thinking_that_breaks_off_in_a_code_fence_still_ends():

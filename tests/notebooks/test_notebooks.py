@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from tests.browser import running_browser
 from tests.inspected import made
@@ -45,7 +45,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The real trees."""
     folder = tmp_path_factory.mktemp("whole") / "warehouse"
-    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(folder)}), environment={})
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(folder)}), environment={})
     trees = Path(os.environ["SHABERI_CORPUS"]) / "legacy" / "mini"
     import_trees(ImportRequest({name: trees / name for name in ("shisa", "umiyuki", "lightblue")}), workspace)
     return folder

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from shaberi_dagster.passes.base import Answer
+from shaberi_dagster.tasks.passes.base import Answer
 
 Label = Mapping[str, Any]
 Key = tuple[str, str]

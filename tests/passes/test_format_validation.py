@@ -8,11 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from shaberi_dagster.benchmarks.questions import load_question_set
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.passes.base import Answer
-from shaberi_dagster.passes.format_validation import RULES_FILE, FormatValidation, FormatValidationConfig, read_rules
+from shaberi_dagster.tasks.benchmarks.questions import load_question_set
+from shaberi_dagster.tasks.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.tasks.passes.base import Answer
+from shaberi_dagster.tasks.passes.format_validation import (
+    RULES_FILE,
+    FormatValidation,
+    FormatValidationConfig,
+    read_rules,
+)
+from shaberi_dagster.util.errors import ConfigurationError
 
 pytestmark = pytest.mark.unit
 
@@ -220,7 +225,7 @@ def test_what_the_question_itself_has_is_no_debris():
 
 
 def test_the_packaged_rules_are_valid_and_speak_of_no_text():
-    rules = read_rules(RULES_FILE).root
+    rules = read_rules(RULES_FILE)
     assert len(rules) >= 50
     longest = max(
         len(word)
@@ -236,7 +241,7 @@ def test_the_packaged_rules_are_valid_and_speak_of_no_text():
 def test_the_starter_questions_with_a_demand_have_their_rules():
     sets = [load_question_set(benchmark, "starter") for benchmark in BENCHMARKS.values()]
     asked = {question.question_id for found in sets for question in found.questions}
-    assert len(asked & set(read_rules(RULES_FILE).root)) == 5
+    assert len(asked & set(read_rules(RULES_FILE))) == 5
 
 
 @pytest.mark.parametrize(
@@ -281,7 +286,7 @@ pieces = st.sampled_from(
     ["[", '{"a":', "}", "```\n", "1. a\n", "| a |\n|--|\n", "</s>", "「", "**", "、", "\ud800", "９" * 5000, "\r\n"]
 )
 texts = st.one_of(st.text(), st.lists(pieces, max_size=40).map("".join))
-ALL_RULES = sorted(read_rules(RULES_FILE).root)
+ALL_RULES = sorted(read_rules(RULES_FILE))
 
 
 @given(texts, texts, st.sampled_from(ALL_RULES), st.sampled_from([None, True, False]))

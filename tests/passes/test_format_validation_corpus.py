@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from shaberi_dagster.passes.format_validation import FormatValidation, FormatValidationConfig
+from shaberi_dagster.tasks.passes.format_validation import FormatValidation, FormatValidationConfig
 from tests.passes.labelled import labels_of, real_answers
 
 pytestmark = pytest.mark.corpus

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from shaberi_dagster.passes.base import Answer
-from shaberi_dagster.passes.lang_mixing import LangMixing, LangMixingConfig
-from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.tasks.passes.base import Answer
+from shaberi_dagster.tasks.passes.lang_mixing import LangMixing, LangMixingConfig
+from shaberi_dagster.tasks.prompts.library import PromptLibrary, boundary_of
+from shaberi_dagster.util.folders import project_folder
 
 pytestmark = pytest.mark.unit
 

@@ -5,7 +5,7 @@ import sys
 import polars as pl
 import pytest
 
-from shaberi_dagster.passes.lang_mixing import LangMixing, LangMixingConfig
+from shaberi_dagster.tasks.passes.lang_mixing import LangMixing, LangMixingConfig
 from tests.passes.labelled import key_of, labels_of, real_answers
 
 pytestmark = pytest.mark.corpus

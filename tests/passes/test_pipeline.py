@@ -5,12 +5,12 @@ from typing import ClassVar
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.schemas import SCORES
 from shaberi_dagster.lake.store import conform
-from shaberi_dagster.passes.base import APPLY_KEYS, Finding, Pass, PassConfig
-from shaberi_dagster.passes.pipeline import distinct_passes, pipeline_hash, pipeline_name, pipeline_scores
-from shaberi_dagster.passes.registry import make_pipeline
+from shaberi_dagster.tasks.passes.base import APPLY_KEYS, Finding, Pass, PassConfig
+from shaberi_dagster.tasks.passes.pipeline import distinct_passes, pipeline_hash, pipeline_name, pipeline_scores
+from shaberi_dagster.tasks.passes.registry import make_pipeline
+from shaberi_dagster.util.errors import ConfigurationError
 
 pytestmark = pytest.mark.unit
 
@@ -201,24 +201,13 @@ class Cheaper(First):
     """The first pass after its default was lowered."""
 
     version: ClassVar[str] = "2"
-    earlier_defaults: ClassVar = {"1": {"severity": 0.4}}
-
-
-def test_a_version_knows_what_earlier_ones_found_with_the_same_settings():
-    default, chosen = Cost(), Cost(severity=0.7)
-    assert Cheaper(default).older_config_hashes == [First(Cost(severity=0.4)).config_hash]
-    assert Cheaper(chosen).older_config_hashes == [First(chosen).config_hash]
-    assert Cheaper.restored(Cost(severity=0.4), "1") == default
-    assert Cheaper.restored(chosen, "1") == chosen
-    assert Cheaper.restored(Cost(severity=0.4), "2").severity == 0.4
 
 
 def test_what_an_earlier_version_found_counts_until_todays_has_looked_and_the_hash_tells_them_apart():
     scored, today, second = baseline(8.0, 8.0, None), Cheaper(Cost()), Second(Cost(severity=0.1))
-    earlier = findings(scored, today, severity=0.4).with_columns(
-        pass_version=pl.lit("1"), pass_config_hash=pl.lit(today.older_config_hashes[0])
-    )
     looked_again = findings(scored, today).filter(question_id="q1")
+    earlier = findings(scored, today, severity=0.4).filter(pl.col("question_id") != "q1")
+    earlier = earlier.with_columns(pass_version=pl.lit("1"))
     found = pl.concat([earlier, looked_again, findings(scored, second)])
 
     frame = pipeline_scores(scored, found, [[today, second]], SCALES)
@@ -227,13 +216,13 @@ def test_what_an_earlier_version_found_counts_until_todays_has_looked_and_the_ha
     both = frame.filter(pipeline="first,second").sort("question_id")
     assert [deltas[0]["version"] for deltas in both["deltas"][:2].to_list()] == ["1", "2"]
     old, new, _ = both["pipeline_hash"]
-    assert new == pipeline_hash([today.config_hash, second.config_hash])
-    assert old == pipeline_hash([First(Cost(severity=0.4)).config_hash, second.config_hash])
+    assert new == pipeline_hash([(today.config_hash, "2"), (second.config_hash, "1")])
+    assert old == pipeline_hash([(today.config_hash, "1"), (second.config_hash, "1")])
 
 
 def test_an_answer_without_a_finding_goes_with_the_versions_of_its_run():
     scored, today = baseline(8.0, None), Cheaper(Cost())
-    earlier = findings(scored, today).with_columns(pass_config_hash=pl.lit(today.older_config_hashes[0]))
+    earlier = findings(scored, today).with_columns(pass_version=pl.lit("1"))
 
     frame = pipeline_scores(scored, earlier.filter(question_id="q0"), [[today]], SCALES)
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from shaberi_dagster.passes.base import Answer
-from shaberi_dagster.passes.repetition import Repetition, RepetitionConfig
+from shaberi_dagster.tasks.passes.base import Answer
+from shaberi_dagster.tasks.passes.repetition import Repetition, RepetitionConfig
 
 pytestmark = pytest.mark.unit
 
@@ -314,15 +314,6 @@ def test_the_curve_says_what_a_share_costs():
 def test_a_curve_that_is_none_is_refused(curve):
     with pytest.raises(ValidationError):
         RepetitionConfig(curve=curve)
-
-
-def test_what_earlier_versions_found_keeps_its_identity():
-    assert Repetition(RepetitionConfig()).older_config_hashes == [
-        "62ea1c054537cbc6867098f578ec7fc6b4214031dd134fb8e3ac18db61c818a5",
-        "f1b570c0a85045ab7f94db8553ff2dabed8ac78a01c09f0bd8477739afdfc7fb",
-        "71e7b75f7e5e371e7c369de298d6ccb16fb189b700adf703b0c0c99d4223ac55",
-        "a677f160c1a62b47f7eccc42e84d27c67360460eeda6a5bc544af3f052d14c70",
-    ]
 
 
 def test_other_settings_are_another_identity():

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from shaberi_dagster.passes.repetition import Repetition, RepetitionConfig
+from shaberi_dagster.tasks.passes.repetition import Repetition, RepetitionConfig
 from tests.passes.labelled import labels_of, real_answers
 
 pytestmark = pytest.mark.corpus

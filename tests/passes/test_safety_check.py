@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from shaberi_dagster.passes.base import Answer, Finding
-from shaberi_dagster.passes.safety_check import CATEGORIES, TEMPLATE, SafetyCheck, SafetyCheckConfig
-from shaberi_dagster.prompts.library import PromptLibrary, boundary_of
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.tasks.passes.base import Answer, Finding
+from shaberi_dagster.tasks.passes.safety_check import CATEGORIES, TEMPLATE, SafetyCheck, SafetyCheckConfig
+from shaberi_dagster.tasks.prompts.library import PromptLibrary, boundary_of
+from shaberi_dagster.util.folders import project_folder
 
 pytestmark = pytest.mark.unit
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shaberi_dagster.passes.scripts import (
+from shaberi_dagster.tasks.passes.scripts import (
     SIMPLIFIED,
     TRADITIONAL,
     chinese_runs,

@@ -7,7 +7,7 @@ or an entry of a list, announce what does not come, or run on as a loop of words
 
 import pytest
 
-from shaberi_dagster.passes.format_validation import FormatValidation, FormatValidationConfig
+from shaberi_dagster.tasks.passes.format_validation import FormatValidation, FormatValidationConfig
 from tests.passes.labelled import key_of, labels_of, real_answers
 from tests.passes.weighted import rates
 

@@ -1,7 +1,6 @@
 """What lies in a plugin folder is used like the project's own, and what is broken stops nothing else."""
 
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -13,35 +12,34 @@ import duckdb
 import pytest
 import yaml
 
-from shaberi_dagster import settings as settings_module
-from shaberi_dagster.benchmarks.questions import load_question_set
-from shaberi_dagster.benchmarks.registry import ALL_BENCHMARKS, get_benchmark, parse_benchmarks
 from shaberi_dagster.cli.command import with_plugins
-from shaberi_dagster.consensus.registry import STRATEGIES
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.judges.rule import RuleJudge
-from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.lake.catalog import open_catalog, run_query, write_catalog
+from shaberi_dagster.lake.queries import QUERIES, find_query
 from shaberi_dagster.lake.views import VIEWS
 from shaberi_dagster.llm.endpoints import ENDPOINTS, default_max_tokens, request_body, resolve_endpoint
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.types import Message, Sampling
-from shaberi_dagster.passes.registry import PASSES, make_pass
 from shaberi_dagster.plugins.discovery import PluginError, load_yaml
-from shaberi_dagster.prompts.library import (
+from shaberi_dagster.runs.planning import plan_run
+from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stored import differences, store_run
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.tasks.benchmarks.questions import load_question_set
+from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS, get_benchmark, parse_benchmarks
+from shaberi_dagster.tasks.consensus.registry import STRATEGIES
+from shaberi_dagster.tasks.judges.rule import RuleJudge
+from shaberi_dagster.tasks.judges.rules.registry import GRADERS
+from shaberi_dagster.tasks.passes.registry import PASSES, make_pass
+from shaberi_dagster.tasks.prompts.library import (
     PromptError,
     fallback_prompt_hash,
     generation_messages,
     generation_prompt_hash,
     judge_prompt_hash,
 )
-from shaberi_dagster.reports.named_queries import QUERIES, find_query
-from shaberi_dagster.runs.planning import plan_run
-from shaberi_dagster.runs.spec import RunRequest, RunSpec
-from shaberi_dagster.runs.stored import differences, store_run
-from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.settings import Settings
+from shaberi_dagster.util import folders
+from shaberi_dagster.util.errors import ConfigurationError
 
 pytestmark = pytest.mark.unit
 TRIVIA = """
@@ -90,7 +88,7 @@ def test_a_reader_beside_a_benchmark_reads_its_rows(folder):
     put(
         folder,
         "benchmarks/quiz.py",
-        "from shaberi_dagster.benchmarks.upstream import Asked\n\n"
+        "from shaberi_dagster.tasks.benchmarks.upstream import Asked\n\n"
         "def read(row):\n    return Asked(row['ask'], row['right'])\n",
     )
     (question,) = load_question_set(get_benchmark("trivia"), "starter").questions
@@ -169,30 +167,30 @@ def test_a_benchmark_says_who_judges_it(folder):
     put(folder, "benchmarks/trivia.yaml", TRIVIA + "judges: [gpt-5.1]\nsamples: 2\n")
     put(folder, "benchmarks/trivia.jsonl", '{"question": "1+1?"}\n')
     put(folder, "prompts/judging/trivia/primary.jinja", "{{ answer }}")
-    workspace = Installation(Settings.from_environment(), environment={})
+    workspace = Workspace(Settings.from_environment(), environment={})
     spec = plan_run(RunRequest(model="m", base_url="http://localhost:1/v1", benchmarks=["trivia"]), workspace)
     assert (spec.benchmarks["trivia"].judges, spec.benchmarks["trivia"].samples) == (("gpt-5.1",), 2)
 
 
 def test_one_changed_template_is_enough_and_the_others_are_the_project_s(folder, tmp_path, monkeypatch):
-    whole = Installation(Settings.from_environment(), environment={}).prompts
+    whole = Workspace(Settings.from_environment(), environment={}).prompts
     elyza, tengu = get_benchmark("elyza"), get_benchmark("tengu")
     put(tmp_path / "over", "judging/elyza/primary.jinja", "{{ question }} {{ answer }} FINAL SCORE: 1")
     monkeypatch.setenv("SHABERI_PROMPTS", str(tmp_path / "over"))
-    changed = Installation(Settings.from_environment(), environment={}).prompts
+    changed = Workspace(Settings.from_environment(), environment={}).prompts
     assert judge_prompt_hash(changed, elyza) != judge_prompt_hash(whole, elyza)
     assert judge_prompt_hash(changed, tengu) == judge_prompt_hash(whole, tengu)
     # A plugin's template is below the user's, and above the project's.
     put(folder, "prompts/judging/elyza/primary.jinja", "another")
     put(folder, "prompts/judging/tengu/primary.jinja", "another")
-    both = Installation(Settings.from_environment(), environment={}).prompts
+    both = Workspace(Settings.from_environment(), environment={}).prompts
     assert judge_prompt_hash(both, elyza) == judge_prompt_hash(changed, elyza)
     assert judge_prompt_hash(both, tengu) != judge_prompt_hash(whole, tengu)
 
 
 def test_a_benchmark_s_own_user_and_fallback_templates_are_taken_where_there_are_some(folder):
     def prompts():
-        return Installation(Settings.from_environment(), environment={}).prompts
+        return Workspace(Settings.from_environment(), environment={}).prompts
 
     rakuda, elyza = get_benchmark("rakuda"), get_benchmark("elyza")
     versions = generation_prompt_hash, fallback_prompt_hash
@@ -210,7 +208,7 @@ def test_a_variant_lies_over_all_folders(folder, tmp_path, monkeypatch):
     put(folder, "prompts/variants/strict/judging/elyza/primary.jinja", "strict")
     put(tmp_path / "over", "judging/elyza/primary.jinja", "over")
     monkeypatch.setenv("SHABERI_PROMPTS", str(tmp_path / "over"))
-    library = Installation(Settings.from_environment(), environment={}).prompts
+    library = Workspace(Settings.from_environment(), environment={}).prompts
     assert library.variants == ["strict"]
     (template,) = library.variant("strict").templates("judging/elyza/primary")
     assert (template.source, template.file) == ("strict", "variants/strict/judging/elyza/primary.jinja")
@@ -218,7 +216,7 @@ def test_a_variant_lies_over_all_folders(folder, tmp_path, monkeypatch):
         library.variant("lax")
 
 
-SHOUTING = """from shaberi_dagster.passes.base import Finding, Pass, PassConfig
+SHOUTING = """from shaberi_dagster.tasks.passes.base import Finding, Pass, PassConfig
 
 
 class Settings(PassConfig):
@@ -231,7 +229,7 @@ class Shouting(Pass[Settings]):
     def examine(self, answer):
         return Finding(self.config.share, "it shouts") if answer.text.isupper() else Finding()
 """
-CONTAINS = """from shaberi_dagster.judges.rules.base import Grader
+CONTAINS = """from shaberi_dagster.tasks.judges.rules.base import Grader
 
 
 class Contains(Grader):
@@ -240,7 +238,7 @@ class Contains(Grader):
     def extract(self, answer, item):
         return item.reference if item.reference in answer else None
 """
-LONGEST = """from shaberi_dagster.consensus.base import Consensus, Strategy
+LONGEST = """from shaberi_dagster.tasks.consensus.base import Consensus, Strategy
 from shaberi_dagster.llm.types import CallRange
 
 
@@ -308,7 +306,7 @@ def test_what_a_plugin_s_pass_or_rule_finds_is_of_its_file(folder, tmp_path, mon
     put(folder, "judges/contains.py", CONTAINS)
     put(tmp_path / "edited", "judges/contains.py", f"{CONTAINS}\n")
     rated = replace(get_benchmark("simpleqa"), grader="rule:contains")
-    library = Installation(Settings.from_environment(), environment={}).prompts
+    library = Workspace(Settings.from_environment(), environment={}).prompts
     before = make_pass("shouting", {}).config_hash, RuleJudge(rated, library).config_hash
     assert before == (make_pass("shouting", {"share": 0.5}).config_hash, RuleJudge(rated, library).config_hash)
     monkeypatch.setenv("SHABERI_PLUGINS", str(tmp_path / "edited"))
@@ -327,7 +325,7 @@ def graded_run(folder: Path, **asked: object) -> tuple[RunRequest, Workspace]:
         | {"passes": ["shouting"], "strategies": ["longest", "plurality"]}
         | asked
     )
-    return request, Installation(Settings.from_environment(), environment={})
+    return request, Workspace(Settings.from_environment(), environment={})
 
 
 def test_a_run_records_what_it_uses_of_plugin_folders_and_nothing_of_the_project_s(folder):
@@ -344,7 +342,7 @@ def test_a_run_records_what_it_uses_of_plugin_folders_and_nothing_of_the_project
     assert spec.benchmarks["arc"].entry is None
     assert RunSpec.read(spec.model_dump_json()) == spec
     plain = plan_run(RunRequest(model="m", base_url="http://localhost:1/v1", benchmarks=["arc"]), workspace)
-    assert {"plugins", "entry"}.isdisjoint(json.loads(plain.model_dump_json()) | plain.benchmarks["arc"].model_dump())
+    assert (plain.plugins, plain.benchmarks["arc"].entry) == ((), None)
 
 
 def test_an_edited_plugin_is_recorded_anew_and_another_scale_is_another_run(folder):
@@ -402,7 +400,7 @@ def test_an_endpoint_says_where_its_models_are_what_they_are_sent_and_what_they_
     assert resolve_endpoint("gpt-5.1").name == "openai"
     body = request_body(ChatRequest(endpoint, "gpt-local-7b", (Message("user", "?"),), Sampling(0.5, 7)))
     assert (body["n_predict"], body.keys() & {"temperature", "max_tokens"}) == (7, set())
-    (price,) = Installation(Settings.from_environment(), environment={}).prices.history(
+    (price,) = Workspace(Settings.from_environment(), environment={}).prices.history(
         "gpt-local-7b", "http://localhost:9/v1"
     )
     assert (price.input_usd_per_million, price.output_usd_per_million) == (1, 2)
@@ -412,7 +410,7 @@ def test_an_endpoint_says_where_its_models_are_what_they_are_sent_and_what_they_
 def test_the_user_s_price_file_comes_before_the_price_of_an_endpoint(folder, tmp_path, monkeypatch):
     put(folder, "endpoints/my_server.yaml", SERVER)
     monkeypatch.setenv("SHABERI_PRICES", str(put(tmp_path, "prices.yaml", "- {model: '*', input: 5, output: 5}")))
-    (price,) = Installation(Settings.from_environment(), environment={}).prices.history(
+    (price,) = Workspace(Settings.from_environment(), environment={}).prices.history(
         "gpt-local-7b", "http://localhost:9/v1"
     )
     assert price.input_usd_per_million == 5
@@ -511,7 +509,7 @@ def test_an_error_of_a_reader_or_a_rule_names_its_file_and_line(folder):
     put(folder, "judges/contains.py", CONTAINS.replace("item.reference in answer", "item.nothing"))
     rated = replace(get_benchmark("simpleqa"), grader="rule:contains")
     question = load_question_set(rated, "starter").questions[0]
-    rule = RuleJudge(rated, Installation(Settings.from_environment(), environment={}).prompts)
+    rule = RuleJudge(rated, Workspace(Settings.from_environment(), environment={}).prompts)
     with pytest.raises(PluginError, match=r"judges/contains.py:8: AttributeError"):
         rule.case(question, {"answer": "?"})
 
@@ -523,18 +521,18 @@ def test_an_installed_package_brings_a_folder_and_nothing_of_it_is_run_to_find_i
     put(tmp_path / "site" / "my_evals-1.dist-info", "METADATA", "Name: my-evals\nVersion: 1\n")
     put(tmp_path / "site" / "my_evals-1.dist-info", "entry_points.txt", "[shaberi]\nmine = my_evals.plugins\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    settings_module._installed_plugins.cache_clear()
+    folders._installed_plugins.cache_clear()
     try:
         assert get_benchmark("trivia").title == "Trivia"
     finally:
-        settings_module._installed_plugins.cache_clear()
+        folders._installed_plugins.cache_clear()
 
 
 def test_help_lists_what_plugin_folders_add(folder):
     assert with_plugins("Examples") == "Examples"
     put(folder, "benchmarks/trivia.yaml", TRIVIA)
     put(folder, "passes/shouting.py", "raise SystemExit('run')")
-    assert with_plugins("Examples").startswith("\b\nFrom plugin folders:\n  benchmarks: trivia\n  passes: shouting\n")
+    assert with_plugins("Examples").startswith("From plugin folders:\n  benchmarks: trivia\n  passes: shouting\n")
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shaberi_dagster.benchmarks.questions import load_question_set
-from shaberi_dagster.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS
-from shaberi_dagster.consensus.prompts import ConsensusPrompts
-from shaberi_dagster.consensus.registry import STRATEGIES, make_strategies
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.passes.registry import make_pass
-from shaberi_dagster.prompts.library import (
+from shaberi_dagster.tasks.benchmarks.questions import load_question_set
+from shaberi_dagster.tasks.benchmarks.registry import BENCHMARKS, ENSEMBLE_BENCHMARKS
+from shaberi_dagster.tasks.consensus.prompts import ConsensusPrompts
+from shaberi_dagster.tasks.consensus.registry import STRATEGIES, make_strategies
+from shaberi_dagster.tasks.passes.registry import make_pass
+from shaberi_dagster.tasks.prompts.library import (
     PromptError,
     PromptLibrary,
     boundary_of,
@@ -24,7 +23,8 @@ from shaberi_dagster.prompts.library import (
     judge_prompt_hash,
     judges_alike,
 )
-from shaberi_dagster.settings import project_folder
+from shaberi_dagster.util.errors import ConfigurationError
+from shaberi_dagster.util.folders import project_folder
 from shaberi_dagster.util.identity import sha256_text
 
 pytestmark = pytest.mark.unit

@@ -3,11 +3,11 @@ import re
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.deciding.promotion import promote
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
-from shaberi_dagster.reports.baselines import promote
+from shaberi_dagster.reports.baselines import baselines
 from shaberi_dagster.reports.gate import check_regression
-from shaberi_dagster.reports.verdicts import baselines
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.commands import started
 from tests.example_runs import ask, stored_run
 from tests.judged_ensembles import SIZE, judged_ensemble, right, same

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from shaberi_dagster import open_lake
+from shaberi_dagster.cli.options import call
 from shaberi_dagster.cli.shaberi import app
 from shaberi_dagster.lake.catalog import write_catalog
 from shaberi_dagster.lake.store import Lake
@@ -44,7 +45,7 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_spread_within_answers_stands_beside_that_between_them(
     warehouse: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    app(["consistency", "--format", "json"], standalone_mode=False)
+    call(app, ["consistency", "--format", "json"])
     data = json.loads(capsys.readouterr().out)
     assert data["verdict"] == "firm gives 100% of answers the same score each time, more than the other judges."
     told = {row["judge"]: (row["answers"], row["times"], row["within"], row["alike_share"]) for row in data["rows"]}

@@ -7,16 +7,17 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from runpy import run_module
 
 import polars as pl
 import pytest
 
 from shaberi_dagster import open_lake
-from shaberi_dagster.cli.shaberi import app
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.cli.options import call
 from shaberi_dagster.lake.catalog import write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.declared import REPORTS
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.viewer.site import served
 
 pytestmark = pytest.mark.integration
@@ -89,7 +90,8 @@ def said(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., s
     del warehouse
 
     def run(*arguments: str) -> str:
-        app(arguments, standalone_mode=False)
+        app = run_module("shaberi_dagster.cli.shaberi")["app"]  # anew, since it lists what plugin folders have
+        call(app, arguments)
         return capsys.readouterr().out
 
     return run

@@ -12,8 +12,8 @@ from statsmodels.stats.multitest import multipletests
 
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
 from shaberi_dagster.reports.ensemble import read_report
-from shaberi_dagster.show.ensemble import ensemble_result
-from shaberi_dagster.show.formats import write
+from shaberi_dagster.reports.ensemble_page import ensemble_result
+from shaberi_dagster.reports.write import write
 from shaberi_dagster.statistics.significance import mcnemar_exact, sign_flip_test
 from tests.judged_ensembles import SIZE, judged_ensemble, right
 
@@ -166,29 +166,6 @@ def test_verdicts_that_could_not_be_read_are_counted(read, workspace):
     with connect(workspace.lake) as catalog:
         sql = "select n_unreadable from ensemble_results where strategy = 'single'"
         assert run_query(catalog, sql).fetchall() == [(2,)]
-
-
-def test_the_report_opens_with_a_sentence_a_strategy_and_says_how_many_questions_would_settle_it(read):
-    verdicts = {"single": right(10), "plurality": right(20), "elo": right(13), "samples": MIXED}
-    report = read({"gsm8k": verdicts, "math500": verdicts})
-
-    text = shown(report)
-    opening = " ".join(text.split("\n\n")[0].split())
-    plurality, elo = against(report, "samples")["plurality"], against(report, "samples")["elo"]
-    assert opening.startswith(f"m {report.run_tag} plurality: +")
-    assert f"plurality: {100 * plurality.difference:+.1f} points over the mean of its samples (" in opening
-    assert "elo: no difference to the mean of its samples is shown: " in opening
-    assert elo.n_more > 0
-    assert f"about {elo.n_more:,} more questions would settle one of this size" in opening
-    assert "calls a question beyond one answer." in opening
-    assert plurality.n_more == 0
-
-
-def test_it_fits_in_eighty_columns(read):
-    verdicts = {"single": right(10), "plurality": right(20), "majority": right(13), "samples": MIXED}
-    report = read({"gsm8k": verdicts, "math500": verdicts}, sample_models=["a/rather-long-name-of-a-model", "b"])
-
-    assert max(map(len, shown(report).splitlines())) <= 80
 
 
 def test_the_json_is_what_its_schema_says(read):

@@ -4,16 +4,9 @@ from collections.abc import Iterator
 import duckdb
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.reports.inspection import (
-    PAGE,
-    Filter,
-    check_filter,
-    read_questions,
-    read_runs,
-    read_texts,
-)
+from shaberi_dagster.reports.questions import PAGE, Filter, check_filter, read_questions, read_runs, read_texts
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.inspected import HOSTILE, N_QUESTIONS, made
 
 pytestmark = pytest.mark.integration

@@ -1,7 +1,6 @@
 """The leaderboard page by page, with the intervals that single scores give."""
 
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,10 +9,10 @@ import pytest
 
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports import leaderboard, score_report
-from shaberi_dagster.reports.leaderboard import read_leaderboard
+from shaberi_dagster.reports import scores
 from shaberi_dagster.reports.requests import ScoreSelection
-from shaberi_dagster.reports.score_reading import read_rankings, read_scores
+from shaberi_dagster.reports.scores import read_leaderboard, read_rankings, read_scores
+from shaberi_dagster.reports.ties import NOT_COMPARED
 from shaberi_dagster.viewer.html import about_lake, write_html
 from shaberi_dagster.viewer.requests import FileRequest
 from shaberi_dagster.viewer.web.address import PageAddress
@@ -86,32 +85,34 @@ def test_intervals_and_ties_of_very_many_runs_are_those_of_their_single_scores(s
     given["n", 1, "tengu", "a"][1] = [12.0, 9.0]
     with catalog(given) as own:
         few = read_scores(own, selection)
-        monkeypatch.setattr(score_report, "MOST_RUNS", 0)
+        monkeypatch.setattr(scores, "MOST_RUNS", 0)
         many, board = read_scores(own, selection), read_leaderboard(own, selection)
 
-    expected = [one.over_questions for ranking in few.rankings for one in ranking.standings]
+    expected = [one["estimates"]["overall"] for ranking in few.rankings for one in ranking["standings"]]
     assert len(expected) == 2
     for shown in (
-        [one.over_questions for ranking in many.rankings for one in ranking.standings],
-        [one.over_questions for _, lines in board.shown for _, one in lines],
+        [one["estimates"]["overall"] for ranking in many.rankings for one in ranking["standings"]],
+        [one["estimates"]["overall"] for ranking in board["shown"] for one in ranking["standings"]],
     ):
         for estimate, own_estimate in zip(expected, shown, strict=True):
             for name in ("value", "standard_error", "n", "degrees_of_freedom", "ends"):
                 assert getattr(own_estimate, name) == pytest.approx(getattr(estimate, name), abs=1e-12), name
             assert own_estimate.interval.lower == pytest.approx(estimate.interval.lower, abs=1e-12)
             assert own_estimate.interval.upper == pytest.approx(estimate.interval.upper, abs=1e-12)
-    ties = [one.tie for ranking in few.rankings for one in ranking.standings]
-    on_page = [one.tie for _, lines in board.shown for _, one in lines]
+    ties, on_page = (
+        [{name: one[name] for name in NOT_COMPARED} for ranking in rankings for one in ranking["standings"]]
+        for rankings in (few.rankings, board["shown"])
+    )
     # Two questions are too few for the test that a pair has everywhere.
-    assert [one.against_best for one in ties] == ["best", "tied" if selection.question_sets else "below"]
+    assert [one["against_best"] for one in ties] == ["best", "tied" if selection.question_sets else "below"]
     for tie, own_tie in zip(ties, on_page, strict=True):
-        assert replace(own_tie, p_value=tie.p_value) == tie
-        assert (own_tie.p_value or 0) == pytest.approx(tie.p_value or 0, rel=1e-9)
-    assert {row.over_questions for row in many.rows} == {None}
+        assert own_tie | {"p_value": tie["p_value"]} == tie
+        assert (own_tie["p_value"] or 0) == pytest.approx(tie["p_value"] or 0, rel=1e-9)
+    assert {row["estimate"] for row in many.rows} == {None}
 
 
 def test_many_models_stand_on_several_pages_each_line_with_its_interval(catalog, monkeypatch):
-    monkeypatch.setattr(leaderboard, "LINES", 100)
+    monkeypatch.setattr(scores, "LINES", 100)
     given = {
         (f"m{number:03}", None, "tengu", "a"): [[9 - number / 50], [8 - number / 50], [9 - max(number - 2, 0) / 50]]
         for number in range(205)
@@ -125,14 +126,14 @@ def test_many_models_stand_on_several_pages_each_line_with_its_interval(catalog,
             for ask in (PageAddress("/"), PageAddress("/", (("page", "3"),)))
         ]
 
-    lines = [one for page in pages for _, own_lines in page.shown for one in own_lines]
-    assert [rank for rank, _ in lines] == [line.rank(place) for place, (_, line) in enumerate(lines, start=1)]
-    assert {line.tie.against_best: rank for rank, line in reversed(lines)} == {"best": 1, "tied": 1, "below": 16}
-    assert [len(own_lines) for page in pages for _, own_lines in page.shown] == [100, 100, 5]
-    assert [(rank, one.tie.p_value) for rank, one in lines if one.tie.against_best == "best"] == [(1, None)]
-    assert all(one.tie.n_common == 3 for _, one in lines)
-    assert all(one.over_questions.interval.lower < one.mean < one.over_questions.interval.upper for _, one in lines)
-    assert [(rank, one.model) for _, own_lines in found.shown for rank, one in own_lines] == [
+    lines = [line for page in pages for ranking in page["shown"] for line in ranking["standings"]]
+    assert [line["rank"] for line in lines] == [*[1] * 15, *range(16, 206)]
+    assert {line["against_best"]: line["rank"] for line in reversed(lines)} == {"best": 1, "tied": 1, "below": 16}
+    assert [len(ranking["standings"]) for page in pages for ranking in page["shown"]] == [100, 100, 5]
+    assert [(line["rank"], line["p_value"]) for line in lines if line["against_best"] == "best"] == [(1, None)]
+    assert all(line["n_common_questions"] == 3 for line in lines)
+    assert all(line["ci_questions_lower"] < line["mean"] < line["ci_questions_upper"] for line in lines)
+    assert [(line["rank"], line["model"]) for ranking in found["shown"] for line in ranking["standings"]] == [
         (201 + number, f"m20{number}") for number in range(5)
     ]
     assert ["adjusted for all pairs of the ranking" in one for one in html] == [True, True]
@@ -151,4 +152,4 @@ def test_over_the_sets_that_runs_were_asked_the_roll_up_says_their_scores(catalo
     lake.append("metrics", lake.read("metrics").with_columns(model=pl.lit("n"), run_id=pl.lit("n@@t")))
     with closing(open_catalog(settings.warehouse)) as own:
         board = read_rankings(own, ScoreSelection(question_sets=["tengu@2"]))
-    assert [(row.model, row.score, row.n_scored) for row in board.rows] == [("m", 16.0, 3), ("n", 16.0, 3)]
+    assert [(row["model"], row["score"], row["n_scored"]) for row in board.rows] == [("m", 16.0, 3), ("n", 16.0, 3)]

@@ -5,6 +5,7 @@ import math
 import polars as pl
 import pytest
 
+from shaberi_dagster.cli.options import call
 from shaberi_dagster.cli.shaberi import app as shaberi
 from shaberi_dagster.cli.view_scores import app as view_scores
 from shaberi_dagster.lake.catalog import write_catalog
@@ -48,7 +49,7 @@ def said(tmp_path, monkeypatch, capsys):
         write_catalog(lake)
 
     def say(app, *arguments):
-        return app(arguments, standalone_mode=False), capsys.readouterr().out
+        return call(app, arguments), capsys.readouterr().out
 
     return fill, say
 

@@ -1,7 +1,5 @@
 """One question is the same for the library, the terminal and the browser."""
 
-import csv
-import io
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -12,21 +10,16 @@ import polars as pl
 import pytest
 
 from shaberi_dagster.cli.command import FINE
+from shaberi_dagster.cli.options import call
 from shaberi_dagster.cli.shaberi import app
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.reports import question
+from shaberi_dagster.reports import questions
 from shaberi_dagster.reports.declared import question as question_report
-from shaberi_dagster.reports.question import (
-    Span,
-    find_question,
-    question_at,
-    read_answers,
-    read_question,
-)
+from shaberi_dagster.reports.question_page import answers_text
+from shaberi_dagster.reports.questions import Span, find_question, question_at, read_answers, read_question
 from shaberi_dagster.reports.reading import read_costs
-from shaberi_dagster.show.answers import answers_text
+from shaberi_dagster.util.errors import ConfigurationError
 
 pytestmark = pytest.mark.integration
 
@@ -52,7 +45,7 @@ def said(warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setenv("COLUMNS", "100")
 
     def run(*arguments: str) -> str:
-        assert app(arguments, standalone_mode=False) == FINE
+        assert call(app, arguments) == FINE
         return capsys.readouterr().out
 
     return run
@@ -143,15 +136,15 @@ def test_deltas_are_those_of_the_pipeline_and_texts_are_cut_where_that_is_asked_
 def test_the_library_has_all_of_it_as_frames(catalog):
     report = read_question(catalog, "tengu", 1, question_set="tengu@1")
 
-    assert (report.question, report.n_questions) == ("犬は？", 1)
-    assert report.answers.select("run_tag", "sample_index", "answer", "cost_usd").row(0) == (
+    assert (report["question"], report["n_questions"]) == ("犬は？", 1)
+    assert report["answers"].select("run_tag", "sample_index", "answer", "cost_usd").row(0) == (
         "july",
         0,
         "0番目の答え",
         0.25,
     )
-    assert report.answers["findings"].list.len().to_list() == [1, 0]
-    assert report.judgements["strategy"].to_list() == [None] * 4 + ["majority"] * 2
+    assert report["answers"]["findings"].list.len().to_list() == [1, 0]
+    assert report["judgements"]["strategy"].to_list() == [None] * 4 + ["majority"] * 2
 
 
 def test_a_place_is_in_the_named_set_or_in_the_largest(catalog):
@@ -168,26 +161,6 @@ def test_a_place_is_in_the_named_set_or_in_the_largest(catalog):
         question_at(catalog, 1, question_set="tengu@3")
 
 
-def test_the_command_shows_one_question_in_each_format(said):
-    asked = ("question", "tengu", "1", "--question-set", "tengu@1", "--format")
-    table, markdown = (said(*asked, output_format) for output_format in ("table", "md"))
-    data = json.loads(said(*asked, "json"))
-    rows = list(csv.DictReader(io.StringIO(said(*asked, "csv"))))
-
-    for shown in (table, markdown):
-        assert all(
-            text in shown for text in ("tengu@1 1", "敬語", "犬は？", "7匹", "alpha july", "sample 1", "a of majority")
-        )
-        assert (shown.count("番目の答え"), shown.count("よい答え")) == (2, 6)
-    assert (data["question"], data["n_questions"], len(data["answers"]), len(data["judgements"])) == ("犬は？", 1, 2, 6)
-    assert data["answers"][0]["findings"][0]["pass"] == "repetition"
-    assert data["judgements"][0]["created_at"].startswith("2026-07-01T")
-    assert [(one["sample_index"], one["judge"], one["strategy"], one["score"], one["answer"]) for one in rows] == [
-        *(("0", judge, strategy, "8.0", "0番目の答え") for strategy in ("", "majority") for judge in "ab"),
-        *(("1", judge, "", "8.0", "1番目の答え") for judge in "ab"),
-    ]
-
-
 def test_of_very_many_answers_people_see_a_line_each_and_files_have_the_texts(said, monkeypatch):
     monkeypatch.setattr(question_report, "_MOST_WITH_TEXTS", 1)
     table = said("question", "tengu@1", "1")
@@ -202,7 +175,7 @@ def test_of_very_many_answers_people_see_a_line_each_and_files_have_the_texts(sa
 def test_many_runs_are_read_at_once_and_few_one_by_one(catalog, monkeypatch):
     runs = ["alpha@@july", "beta@@july"]
     one_by_one = read_answers(catalog, "tengu", ["q"], runs)
-    monkeypatch.setattr(question, "_MOST_APART", 1)
+    monkeypatch.setattr(questions, "_MOST_APART", 1)
     assert read_answers(catalog, "tengu", ["q"], runs) == one_by_one
 
 
@@ -210,18 +183,6 @@ def test_a_question_that_nobody_answered_is_shown_and_one_that_is_not_there_refu
     assert "No run has answered it." in said("question", "tengu", "2")
     with pytest.raises(ConfigurationError, match="no question 3 of tengu"):
         said("question", "tengu", "3")
-
-
-def test_the_cost_of_runs_is_a_document_with_its_total(said):
-    table = said("cost")
-    data = json.loads(said("cost", "--model", "alpha", "--format", "json"))
-    (row,) = csv.DictReader(io.StringIO(said("cost", "--format", "csv")))
-
-    assert "0.2500" in table
-    assert data["total"] == {"calls": 1, "prompt_tokens": None, "completion_tokens": None, "cost_usd": 0.25, "calls_without_price": 0}  # fmt: skip
-    assert (data["rows"][0]["stage"], data["rows"][0]["benchmark"], row["cost_usd"]) == ("answers", "tengu", "0.25")
-    with pytest.raises(ConfigurationError, match="no model 'beta'"):
-        said("cost", "--model", "beta")
 
 
 def test_calls_have_the_price_that_is_known_now_and_else_the_recorded_one(said, tmp_path, monkeypatch):
@@ -254,15 +215,3 @@ def test_calls_have_the_price_that_is_known_now_and_else_the_recorded_one(said, 
     prices.unlink()
     with pytest.raises(ConfigurationError, match=r"prices.yaml"):
         said("cost")
-
-
-def test_forms_of_rules_are_counted_with_the_error_that_was_measured(said):
-    (row,) = json.loads(said("graders", "--format", "json"))["rows"]
-    assert (row["judge"], row["form"], row["verdicts"], row["right"], row["corpus_wrong"]) == (
-        "b",
-        "answer_is",
-        1,
-        0,
-        0,
-    )
-    assert f"0 of {row['corpus_read']}, at most {row['at_most']:.0%}" in said("graders")

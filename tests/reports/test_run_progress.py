@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.journal.backends import journals_of
-from shaberi_dagster.journal.files import JOURNAL_FOLDER, FileJournal
-from shaberi_dagster.journal.records import Call, LimitChange, Usage
-from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.lake.journal.backends import journals_of
+from shaberi_dagster.lake.journal.files import JOURNAL_FOLDER, FileJournal
+from shaberi_dagster.lake.journal.records import Call, LimitChange, Usage
 from shaberi_dagster.reports.run_progress import read_run
+from shaberi_dagster.tasks.judges.spec import JudgeSpec
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.archives import extract
 from tests.kept_lake.contents import ARCHIVE
 
@@ -48,19 +48,19 @@ LABELS = {"stage": "judgements", "benchmark": "rakuda", "question_id": "q", "pur
 def test_a_finished_run_has_its_parts_scores_and_failures(progress):
     done, failing = progress(), progress("kept-failing@@default")
 
-    (part,) = done.parts
+    (part,) = done["parts"]
     assert (part["benchmark"], part["state"]) == ("rakuda", "complete")
     assert (
         (part["n_answers"], part["n_planned_answers"]) == (part["n_judgements"], part["n_planned_judgements"]) == (3, 3)
     )
-    assert (done.live, done.calls_per_minute, done.minutes_left) == (False, None, None)
-    assert sum(next(iter(done.scores.values())).values()) == 3
-    assert {row["stage"]: row["n"] for row in failing.failures if row["status"] == "error"} == {
+    assert (done["live"], done["calls_per_minute"], done["minutes_left"]) == (False, None, None)
+    assert sum(next(iter(done["scores"].values())).values()) == 3
+    assert {row["stage"]: row["n"] for row in failing["failures"] if row["status"] == "error"} == {
         "answers": 1,
         "judgements": 1,
         "pass_outputs": 1,
     }
-    assert failing.parts[0]["n_failed_answers"] == 1
+    assert failing["parts"][0]["n_failed_answers"] == 1
 
 
 def test_calls_are_counted_while_another_process_holds_the_journal(warehouse, progress):
@@ -79,10 +79,19 @@ def test_calls_are_counted_while_another_process_holds_the_journal(warehouse, pr
     finally:
         path.unlink()
 
-    assert (first.live, first.stages, first.tokens, first.calls_per_minute) == (True, {"judgements": 4}, 48, 2.0)
-    assert first.limits["http://127.0.0.1/v1"][-1] == 16
-    assert (second.stages, second.failed_calls, second.calls_per_minute) == ({"judgements": 5}, {"transient": 1}, 2.5)
-    assert not progress().live
+    assert (first["live"], first["stages"], first["tokens"], first["calls_per_minute"]) == (
+        True,
+        {"judgements": 4},
+        48,
+        2.0,
+    )
+    assert first["limits"]["http://127.0.0.1/v1"][-1] == 16
+    assert (second["stages"], second["failed_calls"], second["calls_per_minute"]) == (
+        {"judgements": 5},
+        {"transient": 1},
+        2.5,
+    )
+    assert not progress()["live"]
 
 
 def test_scores_and_cost_of_calls_that_are_on_their_way_count(warehouse, progress):
@@ -107,11 +116,11 @@ def test_scores_and_cost_of_calls_that_are_on_their_way_count(warehouse, progres
     finally:
         path.unlink()
 
-    assert before.scores == {("judge-a", "rakuda"): {2: 1, 4: 2}}
-    assert first.scores == {("judge-a", "rakuda"): {2: 1, 4: 3, 7: 1}}
-    assert second.scores == {("judge-a", "rakuda"): {2: 1, 4: 4, 7: 1}}
-    assert (first.cost_usd - before.cost_usd, second.cost_usd - before.cost_usd) == (0.5, 1.0)
-    assert first.calls_without_price - before.calls_without_price == 1
+    assert before["scores"] == {("judge-a", "rakuda"): {2: 1, 4: 2}}
+    assert first["scores"] == {("judge-a", "rakuda"): {2: 1, 4: 3, 7: 1}}
+    assert second["scores"] == {("judge-a", "rakuda"): {2: 1, 4: 4, 7: 1}}
+    assert (first["cost_usd"] - before["cost_usd"], second["cost_usd"] - before["cost_usd"]) == (0.5, 1.0)
+    assert first["calls_without_price"] - before["calls_without_price"] == 1
 
 
 def test_settings_of_judges_are_read_once_however_many_calls_there_are(warehouse, progress, monkeypatch):
@@ -124,7 +133,7 @@ def test_settings_of_judges_are_read_once_however_many_calls_there_are(warehouse
         with FileJournal.open(path, RUN, "judgements") as journal:
             for number in range(9):
                 journal.append(call(number, model="judge-a", content="FINAL SCORE: 9"), LABELS)
-            scores = progress().scores
+            scores = progress()["scores"]
     finally:
         path.unlink()
 
@@ -143,8 +152,8 @@ def test_calls_of_another_host_are_counted(warehouse, progress, database, monkey
         journal.check()
         second = progress()
         journal.remove()
-    assert (first.live, first.stages, second.stages) == (True, {"judgements": 4}, {"judgements": 5})
-    assert not progress().live
+    assert (first["live"], first["stages"], second["stages"]) == (True, {"judgements": 4}, {"judgements": 5})
+    assert not progress()["live"]
 
 
 def test_a_journal_in_the_place_of_another_is_counted_from_its_beginning(warehouse, progress):
@@ -157,7 +166,7 @@ def test_a_journal_in_the_place_of_another_is_counted_from_its_beginning(warehou
         path.unlink()
         with FileJournal.open(path, RUN, "answers") as journal:
             journal.append(call(7), LABELS | {"purpose": "answer"})
-            assert progress().stages == {"answers": 1}
+            assert progress()["stages"] == {"answers": 1}
     finally:
         path.unlink()
 
@@ -165,13 +174,13 @@ def test_a_journal_in_the_place_of_another_is_counted_from_its_beginning(warehou
 def test_what_a_killed_run_had_paid_for_counts_and_the_rest_takes_as_long_as_calls_took_lately(progress):
     left = progress("kept-killed-answers@@default", datetime(2026, 11, 22, 0, 53, tzinfo=UTC))
 
-    assert [(part["benchmark"], part["n_answers"], part["n_planned_answers"]) for part in left.parts] == [
+    assert [(part["benchmark"], part["n_answers"], part["n_planned_answers"]) for part in left["parts"]] == [
         ("elyza", 2, 2),
         ("rakuda", 1, 3),
     ]
-    assert left.calls_per_minute == 1.5
-    assert left.minutes_left == pytest.approx(2 / 1.5)
-    judged_twice = progress("kept-killed-rejudging@@default").parts[0]
+    assert left["calls_per_minute"] == 1.5
+    assert left["minutes_left"] == pytest.approx((2 + 5) / 1.5)  # answers and judgements
+    judged_twice = progress("kept-killed-rejudging@@default")["parts"][0]
     assert judged_twice["n_judgements"] == judged_twice["n_planned_judgements"]
 
 

@@ -19,16 +19,16 @@ import pytest
 from rich.console import Console
 
 from shaberi_dagster import open_lake
+from shaberi_dagster.cli.options import call
 from shaberi_dagster.cli.shaberi import app as shaberi
 from shaberi_dagster.cli.view_scores import app as view_scores
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.reports.figures import decimals, p_value, percent, percent_ends, points, signed
-from shaberi_dagster.reports.gate import check_regression
-from shaberi_dagster.reports.question_grid import GridRequest, read_question_grid
+from shaberi_dagster.reports.blocks import both_ends, decimals, p_value, percent, points, signed
+from shaberi_dagster.reports.gate import check_regression, gate_result
+from shaberi_dagster.reports.questions import GridRequest, read_question_grid
+from shaberi_dagster.reports.write import write
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.show.formats import write
-from shaberi_dagster.show.gate import gate_result
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.random_lakes import BASELINE, make_lake
 from tests.sizes import size
 from tests.viewer.site import Site, served
@@ -56,7 +56,7 @@ class RandomLake:
         """The output of a command."""
         out = io.StringIO()
         with redirect_stdout(out):
-            app(list(arguments), standalone_mode=False)
+            call(app, list(arguments))
         return out.getvalue()
 
     def page(self, path: str, **query: Any) -> str:
@@ -130,15 +130,19 @@ def _check_rankings(lake: RandomLake, file: Path) -> None:
 
     assert len(document["rankings"]) == len(shown) == len(report.rankings)
     for ranking, as_json, as_md in zip(report.rankings, document["rankings"], shown, strict=True):
-        assert (as_json["asked"], as_json["judges"]) == (list(ranking.asked), list(ranking.judges))
-        lines = zip(ranking.ranks, ranking.standings, as_json["standings"], as_md, strict=True)
-        for rank, one, data, cells in lines:
-            assert (data["rank"], data["model"], data["tag"]) == (rank, one.model, one.tag)
-            _near(data["mean"], one.mean)
-            assert data["against_best"] == (one.tie.against_best if one.tie else None)
-            assert (cells["#"], cells["model"], cells["mean"]) == (_shown(rank), one.model, decimals(one.mean))
-            assert cells.get("tag", one.tag) == one.tag
-            assert (cells["n/N"], cells["failed"]) == (f"{one.n_scored}/{one.n_planned}", str(one.n_failed))
+        assert (as_json["asked"], as_json["judges"]) == (list(ranking["asked"]), list(ranking["judges"]))
+        lines = zip(ranking["standings"], as_json["standings"], as_md, strict=True)
+        for one, data, cells in lines:
+            assert (data["rank"], data["model"], data["tag"]) == (one["rank"], one["model"], one["tag"])
+            _near(data["mean"], one["mean"])
+            assert data["against_best"] == one["against_best"]
+            assert (cells["#"], cells["model"], cells["mean"]) == (
+                _shown(one["rank"]),
+                one["model"],
+                decimals(one["mean"]),
+            )
+            assert cells.get("tag", one["tag"]) == one["tag"]
+            assert (cells["n/N"], cells["failed"]) == (f"{one['n_scored']}/{one['n_planned']}", str(one["n_failed"]))
     assert [(one["model"], one["tag"]) for one in document["not_ranked"]] == [
         (one["model"], one["tag"]) for one in report.not_ranked
     ]
@@ -150,17 +154,17 @@ def _check_rankings(lake: RandomLake, file: Path) -> None:
         for page in pages:
             boards = _with(_html_tables(page), "#", "model", "mean", "n/N")
             for ranking, board in zip(report.rankings, boards, strict=True):
-                for rank, one, cells in zip(ranking.ranks, ranking.standings, board, strict=True):
+                for one, cells in zip(ranking["standings"], board, strict=True):
                     assert (cells["#"], cells["model"], cells["mean"]) == (
-                        _shown(rank, "–"),
-                        one.model,
-                        decimals(one.mean),
+                        _shown(one["rank"], "–"),
+                        one["model"],
+                        decimals(one["mean"]),
                     )
-                    assert cells["n/N"].split()[0] == f"{one.n_scored}/{one.n_planned}"
-                    if one.tie:
-                        assert cells["against #1"].startswith(_AGAINST_BEST[one.tie.against_best])
-                        if one.tie.interval:
-                            assert f" {signed(one.tie.difference)} (" in cells["against #1"]
+                    assert cells["n/N"].split()[0] == f"{one['n_scored']}/{one['n_planned']}"
+                    if one["against_best"]:
+                        assert cells["against #1"].startswith(_AGAINST_BEST[one["against_best"]])
+                        if one["difference_lower"] is not None:
+                            assert f" {signed(one['difference'])} (" in cells["against #1"]
 
 
 def _check_scores(lake: RandomLake) -> None:
@@ -197,13 +201,13 @@ def _check_scores(lake: RandomLake) -> None:
 
 def _check_ranking_of_sql(lake: RandomLake) -> None:
     for ranking in lake.library.scores().rankings:
-        means = {(one.model, one.tag): one.mean for one in ranking.standings}
+        means = {(one["model"], one["tag"]): one["mean"] for one in ranking["standings"]}
         models, tags = zip(*means, strict=True)
-        lines = lake.library.sql("multi_judge", judges=",".join(ranking.judges)).to_dicts()
-        found = [[row for row in lines if row["asked"] == [*ranking.asked]]]
+        lines = lake.library.sql("multi_judge", judges=",".join(ranking["judges"])).to_dicts()
+        found = [[row for row in lines if row["asked"] == [*ranking["asked"]]]]
         if len(set(tags)) == 1:
             lines = lake.library.sql("compare_models", models=",".join(models), run_tags=tags[0]).to_dicts()
-            alike = {"question_sets": [*ranking.asked], "judges": [*ranking.judges]}
+            alike = {"question_sets": [*ranking["asked"]], "judges": [*ranking["judges"]]}
             found.append([row for row in lines if alike.items() <= row.items()])
         for listed in found:
             of_sql = {(row["model"], row["run_tag"]): row["score"] for row in listed}
@@ -214,10 +218,10 @@ def _check_ranking_of_sql(lake: RandomLake) -> None:
 
 
 def _check_comparison(lake: RandomLake, file: Path) -> None:
-    ranked = [one for ranking in lake.library.scores().rankings for one in ranking.standings]
+    ranked = [one for ranking in lake.library.scores().rankings for one in ranking["standings"]]
     if len(ranked) < 2:
         return
-    a, b = (f"{one.model}@@{one.tag}" for one in lake.random.sample(ranked, 2))
+    a, b = (f"{one['model']}@@{one['tag']}" for one in lake.random.sample(ranked, 2))
     try:
         report = lake.library.compare(a, b)
     except ConfigurationError as error:
@@ -236,7 +240,7 @@ def _check_comparison(lake: RandomLake, file: Path) -> None:
         [row for table in _with(tables, "A - B", "question set") for row in table]
         for tables in (of_md, *map(_html_tables, pages))
     ]
-    rows = [row for section in report.sections for row in section.rows]
+    rows = [row for section in report.sections for row in section["rows"]]
     data = [row for section in document["comparisons"] for row in section["rows"]]
     assert document["comparable"] == (not report.reasons)
     for row, as_json, as_csv, frame, *cells in zip(rows, data, of_csv, report.frame.to_dicts(), *shown, strict=True):
@@ -308,8 +312,8 @@ def _check_gate(lake: RandomLake) -> None:
             _near(float(numbers["current_accuracy"]), one.current_accuracy)
             _near(float(numbers["p_value"]), test.p_value)
         assert (cells["before"], cells["now"]) == (
-            percent_ends(one.baseline_accuracy, one.baseline_scored_accuracy),
-            percent_ends(one.current_accuracy, one.current_scored_accuracy),
+            both_ends(one.baseline_accuracy, one.baseline_scored_accuracy, "share"),
+            both_ends(one.current_accuracy, one.current_scored_accuracy, "share"),
         )
         assert cells["change"] == points(one.delta)
     page = lake.page("/ensemble", run=after)

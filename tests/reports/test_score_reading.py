@@ -11,24 +11,21 @@ from rich.console import Console
 from scipy import stats
 
 from shaberi_dagster.cli.view_scores import show_scores
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.compaction import compact_lake
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.ranking import lines_at, remarks_on
 from shaberi_dagster.reports.requests import POLICIES as POLICY_MEANINGS
 from shaberi_dagster.reports.requests import ScoreSelection
-from shaberi_dagster.reports.score_reading import read_scores
-from shaberi_dagster.reports.score_report import ScoreReport
-from shaberi_dagster.reports.standings import lines_at, remarks_on
+from shaberi_dagster.reports.score_page import ScoreDocument, failure, own_table
+from shaberi_dagster.reports.scores import ScoreReport, read_scores
+from shaberi_dagster.reports.write import write
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.show.formats import write
-from shaberi_dagster.show.score_notes import failure
-from shaberi_dagster.show.scores import ScoreDocument
-from shaberi_dagster.show.standings import own_table
 from shaberi_dagster.statistics.intervals import clustered_mean_interval, mean_interval, mean_of_estimates
 from shaberi_dagster.statistics.ties import compare_pairs
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.commands import lake_of
 from tests.exchange.trees.trees import LegacyTree, rows_of
 
@@ -126,7 +123,7 @@ def test_only_the_rows_of_the_null_policy_are_shown(policy, read):
     report = read(rows, null_policy=policy)
 
     assert report.policy == policy
-    assert [row.score for row in report.rows] == [float(POLICIES.index(policy))]
+    assert [row["score"] for row in report.rows] == [float(POLICIES.index(policy))]
 
 
 def test_the_strict_policy_shows_a_refused_score_with_its_denominators(read):
@@ -134,7 +131,7 @@ def test_the_strict_policy_shows_a_refused_score_with_its_denominators(read):
 
     (row,) = read([refused], null_policy="strict").rows
 
-    assert (row.score, row.n_planned, row.n_scored, row.n_failed, row.n_excluded) == (None, 5, 3, 1, 1)
+    assert (row["score"], row["n_planned"], row["n_scored"], row["n_failed"], row["n_excluded"]) == (None, 5, 3, 1, 1)
 
 
 def test_models_tags_judges_and_pipelines_select(read):
@@ -146,17 +143,17 @@ def test_models_tags_judges_and_pipelines_select(read):
         metric(pipeline="repetition"),
     ]
     assert len(read(rows).rows) == 4
-    assert [row.model for row in read([], models=["n"]).rows] == ["n"]
-    assert [row.run_tag for row in read([], tags=["u"]).rows] == ["u"]
-    assert [row.judge for row in read([], judges=["b"]).rows] == ["b"]
-    assert [row.pipeline for row in read([], pipeline="repetition").rows] == ["repetition"]
+    assert [row["model"] for row in read([], models=["n"]).rows] == ["n"]
+    assert [row["run_tag"] for row in read([], tags=["u"]).rows] == ["u"]
+    assert [row["judge"] for row in read([], judges=["b"]).rows] == ["b"]
+    assert [row["pipeline"] for row in read([], pipeline="repetition").rows] == ["repetition"]
     assert len(read([], tags=["t", "u"], models=["m"]).rows) == 3
 
 
 def test_a_base_tag_selects_all_its_runs_with_their_statistics(read):
     report = read([numbered(number, score) for number, score in ((1, 4.0), (2, 6.0), (10, 8.0))], tags=["t"])
 
-    assert sorted(row.run_tag for row in report.rows) == ["t-run1", "t-run10", "t-run2"]
+    assert sorted(row["run_tag"] for row in report.rows) == ["t-run1", "t-run10", "t-run2"]
     by_benchmark = {row["benchmark"]: row for row in report.statistics}
     assert by_benchmark["tengu"]["values"] == [4.0, 6.0, 8.0]
     assert (by_benchmark["tengu"]["mean"], by_benchmark["tengu"]["sd"]) == (6.0, 2.0)
@@ -169,14 +166,14 @@ def test_the_first_runs_are_the_first_by_number(read):
 
     report = read(rows, tags=["t"], runs=2)
 
-    assert sorted(row.run_tag for row in report.rows) == ["t-run1", "t-run2"]
+    assert sorted(row["run_tag"] for row in report.rows) == ["t-run1", "t-run2"]
     assert {row["benchmark"]: row["values"] for row in report.statistics}["tengu"] == [1.0, 2.0]
 
 
 def test_one_numbered_run_has_no_statistics(read):
     report = read([numbered(1, 4.0), numbered(2, 6.0)], tags=["t-run2"])
 
-    assert [row.run_tag for row in report.rows] == ["t-run2"]
+    assert [row["run_tag"] for row in report.rows] == ["t-run2"]
     assert report.statistics == []
 
 
@@ -279,7 +276,7 @@ def imported(tmp_path_factory):
     tree.judgements("tengu", rows_of("tengu", ["a", "b", "c"], [9, {"score": 3}, 1]), "a", model="long")
     tree.judgements("tengu", rows_of("tengu", ["a", "b"], [8, 6]), "a", model="short")
     tree.judgements("rakuda", rows_of("rakuda", ["a"], [5]), "a", model="long")
-    own = Installation(Settings.from_environment(lake_of(folder)), environment={})
+    own = Workspace(Settings.from_environment(lake_of(folder)), environment={})
     import_trees(ImportRequest({"tree": tree.root}), own)
     with open_catalog(own.settings.warehouse) as catalog:
         yield catalog
@@ -291,7 +288,7 @@ def shown(imported):
 
     def read(**selection):
         report = read_scores(imported, ScoreSelection(**selection))
-        return report, {(row.model, row.benchmark): row for row in report.rows}
+        return report, {(row["model"], row["benchmark"]): row for row in report.rows}
 
     return read
 
@@ -306,9 +303,9 @@ def sets(imported):
 def test_scores_over_a_question_set_are_of_its_questions_and_of_runs_that_were_asked_all(shown, sets):
     report, rows = shown(question_sets=[sets["short"]])
     long = rows["long", "tengu"]
-    assert (long.score, long.n_planned, long.n_scored, long.question_set) == (9.0, 2, 1, sets["short"])
-    assert rows["short", "tengu"].score == 7.0
-    assert rows["long", "rakuda"].score == 5.0
+    assert (long["score"], long["n_planned"], long["n_scored"], long["question_set"]) == (9.0, 2, 1, sets["short"])
+    assert rows["short", "tengu"]["score"] == 7.0
+    assert rows["long", "rakuda"]["score"] == 5.0
     assert "only runs that were asked all of these questions" in report.remarks[0]
 
     _, rows = shown(question_sets=[sets["long"]])
@@ -316,17 +313,17 @@ def test_scores_over_a_question_set_are_of_its_questions_and_of_runs_that_were_a
 
 
 def test_objects_in_place_of_scores_can_count_as_the_number_inside(shown):
-    assert shown()[1]["long", "tengu"].score == 5.0
+    assert shown()[1]["long", "tengu"]["score"] == 5.0
     report, rows = shown(object_scores="recovered")
-    assert (rows["long", "tengu"].score, rows["long", "tengu"].n_failed) == (pytest.approx(13 / 3), 0)
+    assert (rows["long", "tengu"]["score"], rows["long", "tengu"]["n_failed"]) == (pytest.approx(13 / 3), 0)
     assert report.remarks == ["Objects in place of scores count as the number inside of them."]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_null_policies_hold_over_other_question_sets(shown, sets, policy):
     _, rows = shown(question_sets=[sets["short"]], null_policy=policy)
-    assert rows["long", "tengu"].score == {"legacy": 9.0, "zero": 4.5, "strict": None}[policy]
-    assert rows["short", "tengu"].score == 7.0
+    assert rows["long", "tengu"]["score"] == {"legacy": 9.0, "zero": 4.5, "strict": None}[policy]
+    assert rows["short", "tengu"]["score"] == 7.0
 
 
 def test_a_question_set_that_the_lake_has_not_is_refused_with_those_that_are_alike(shown):
@@ -382,17 +379,10 @@ def test_a_wrong_word_is_refused_before_the_lake_is_opened(selection, output_for
         show_scores(tmp_path / "nowhere", selection, output_format)
 
 
-def test_the_report_can_be_written(read):
-    console = Console(file=io.StringIO(), width=100, color_system=None)
-    write(ScoreDocument(read([metric()])), "table", console)
-
-    assert "Tengu-Bench" in console.file.getvalue()
-
-
 def test_strategies_of_an_ensemble_are_not_shown(read):
     (row,) = read([metric(), metric(strategy="majority", score=9.0)]).rows
 
-    assert row.score == 5.0
+    assert row["score"] == 5.0
 
 
 @pytest.mark.parametrize("benchmark", ["tengu", "elyza"])
@@ -407,36 +397,36 @@ def test_the_interval_over_questions_is_that_of_the_reported_scale(benchmark, re
     (row,) = report.rows
     expected = mean_interval([score * factor for score in scores], bounds)
     error = pytest.approx(expected.standard_error)
-    assert row.over_questions == replace(expected, standard_error=error)
-    assert row.over_questions.value == pytest.approx(row.score)
-    assert report.means[0].over_questions.value == pytest.approx(row.score)
+    assert row["estimate"] == replace(expected, standard_error=error)
+    assert row["estimate"].value == pytest.approx(row["score"])
+    assert report.means[0]["mean"] == pytest.approx(row["score"])
 
 
 def test_samples_of_a_question_are_no_independent_evidence(read):
     report = read([metric(score=5.0, n_planned=6)], tables={"scores": scored([[2.0, 3.0], [8.0, 7.0], [5.0, 5.0]])})
 
-    assert report.rows[0].over_questions == clustered_mean_interval([2, 3, 8, 7, 5, 5], [0, 0, 1, 1, 2, 2], (0, 10))
+    assert report.rows[0]["estimate"] == clustered_mean_interval([2, 3, 8, 7, 5, 5], [0, 0, 1, 1, 2, 2], (0, 10))
 
 
 def test_under_zero_every_missing_sample_counts_in_the_interval(read):
     own = metric(null_policy="zero", score=2.0, n_planned=5, n_scored=2, n_failed=3)
     report = read([own], tables={"scores": scored([4.0, 6.0, None])}, null_policy="zero")
 
-    assert report.rows[0].over_questions == mean_interval([4.0, 6.0, 0.0, 0.0, 0.0], (0, 10))
+    assert report.rows[0]["estimate"] == mean_interval([4.0, 6.0, 0.0, 0.0, 0.0], (0, 10))
 
 
 def test_a_refused_score_has_no_interval(read):
     own = metric(null_policy="strict", score=None, n_scored=2, n_failed=3)
     report = read([own], tables={"scores": scored([4.0, 6.0, None])}, null_policy="strict")
 
-    assert report.rows[0].over_questions is None
+    assert report.rows[0]["estimate"] is None
 
 
 def test_over_a_question_set_the_interval_is_of_its_questions(shown, sets):
     _, rows = shown(question_sets=[sets["short"]])
 
-    assert rows["short", "tengu"].over_questions == mean_interval([8.0, 6.0], (0, 10))
-    assert rows["long", "tengu"].over_questions is None  # one score
+    assert rows["short", "tengu"]["estimate"] == mean_interval([8.0, 6.0], (0, 10))
+    assert rows["long", "tengu"]["estimate"] is None  # one score
 
 
 def test_statistics_over_runs_have_the_interval_of_all_their_samples(read):
@@ -456,7 +446,7 @@ def test_statistics_over_runs_have_the_interval_of_all_their_samples(read):
 
 def spec(temperature=0.2, limit=None, **settings):
     own = {"question_set": "tengu@5", "n_questions": 5, "temperature": temperature} | settings
-    return {"benchmarks": {"tengu": own}, "limit": limit}
+    return {"benchmarks": {"tengu": own | {"limit": limit}}}
 
 
 def judged(run_tag, **values):
@@ -542,16 +532,16 @@ def test_runs_that_cannot_be_told_from_the_best_are_marked(read):
     report = read(metrics, tables={"scores": rows})
 
     (ranking,) = report.rankings
-    found = {line.model: line.tie for line in ranking.standings}
-    assert {model: tie.against_best for model, tie in found.items()} == {
+    found = {line["model"]: line for line in ranking["standings"]}
+    assert {model: tie["against_best"] for model, tie in found.items()} == {
         "best": "best",
         "close": "tied",
         "far": "below",
     }
-    assert {(tie.n_runs, tie.n_common) for tie in found.values()} == {(3, 40)}
+    assert {(tie["n_compared_runs"], tie["n_common_questions"]) for tie in found.values()} == {(3, 40)}
     scores = np.array([best, close, [score / 2 for score in best]])
     expected = compare_pairs(scores[:, :, None], ["tengu"] * 40)
-    assert found["far"].p_value == pytest.approx(expected.adjusted_p_values[0, 2])
+    assert found["far"]["p_value"] == pytest.approx(expected.adjusted_p_values[0, 2])
 
 
 def test_a_judge_that_is_missing_on_one_side_makes_no_difference_between_equal_models(read):
@@ -566,13 +556,17 @@ def test_a_judge_that_is_missing_on_one_side_makes_no_difference_between_equal_m
 
     (ranking,) = read(metrics, tables={"scores": rows}).rankings
 
-    assert [(one.model, one.tie.against_best) for one in ranking.standings] == [
+    assert [(one["model"], one["against_best"]) for one in ranking["standings"]] == [
         ("lacking", "best"),
         ("complete", "tied"),
     ]
-    tie = ranking.standings[1].tie
-    assert (tie.difference, tie.n_common, ranking.ranks) == (0.0, 60, [1, 1])
-    assert remarks_on(ranking.standings)[0].endswith(f"complete t +0.00 (means: {tie.of_means:+.2f}).")
+    tie = ranking["standings"][1]
+    assert (tie["difference"], tie["n_common_questions"], [line["rank"] for line in ranking["standings"]]) == (
+        0.0,
+        60,
+        [1, 1],
+    )
+    assert remarks_on(ranking["standings"])[0].endswith(f"complete t +0.00 (means: {tie['difference_of_means']:+.2f}).")
 
 
 @pytest.mark.parametrize("other", [{"judge_prompt_hash": "q"}, {"question_set": "tengu@6"}, {"pipeline_hash": "h"}])
@@ -581,7 +575,9 @@ def test_runs_that_were_scored_otherwise_are_not_ranked_together(other, read):
     metrics = [first[0], first[1] | other]
 
     assert all(
-        line.tie is None for ranking in read(metrics, tables={"scores": rows}).rankings for line in ranking.standings
+        line["against_best"] is None
+        for ranking in read(metrics, tables={"scores": rows}).rankings
+        for line in ranking["standings"]
     )
 
 
@@ -595,8 +591,8 @@ def test_other_prompts_of_a_judge_are_named_and_kept_out_of_the_ranking(read):
 
     (remark,) = [one for one in report.remarks if one.startswith("Judge ")]
     assert remark.startswith("Judge b judged with different prompts: tengu: one of m t, another of n t;")
-    assert [len(ranking.standings) for ranking in report.rankings] == [2]
-    assert report.rankings[0].judges == ("a",)
+    assert [len(ranking["standings"]) for ranking in report.rankings] == [2]
+    assert report.rankings[0]["judges"] == ["a"]
 
 
 @pytest.mark.parametrize("question_sets", [(), ("tengu@5",)])
@@ -611,7 +607,7 @@ def test_trees_whose_prompts_nobody_recorded_are_compared_nowhere(sources, toget
         metrics, tables={"scores": rows, "runs": runs, "questions": questions}, question_sets=list(question_sets)
     )
 
-    assert [len(ranking.standings) for ranking in report.rankings] == ([2] if together else [1, 1])
+    assert [len(ranking["standings"]) for ranking in report.rankings] == ([2] if together else [1, 1])
     said = "Judge a judged with different prompts: tengu: one that is not recorded in shisa of m t, one that is not recorded in lightblue of n t;"
     assert any(remark.startswith(said) for remark in report.remarks) is not together
 
@@ -631,8 +627,8 @@ def test_the_ranking_by_judges_is_that_of_sql_with_leniency_and_agreement(read, 
     expected = views.catalog.execute(
         "select model, score, judges from multi_judge_leaderboard_of(['m', 'n']) where benchmark = 'overall'"
     ).fetchall()
-    assert [(one.model, one.mean, list(ranking.judges)) for one in ranking.standings] == expected
-    leniency = {row.judge: row.leniency for row in report.rows}
+    assert [(one["model"], one["mean"], list(ranking["judges"])) for one in ranking["standings"]] == expected
+    leniency = {row["judge"]: row["leniency"] for row in report.rows}
     assert leniency == {"a": pytest.approx(-0.5), "b": pytest.approx(0.5), "c": None}
     (pair,) = report.judge_pairs
     assert (pair["judge_a"], pair["judge_b"], pair["n"], pair["mean_difference"]) == ("a", "b", 6, -1.0)
@@ -645,8 +641,8 @@ def test_under_passes_the_baseline_stands_beside_the_score(read):
     report = read(rows, pipeline="repetition")
 
     (row,) = report.rows
-    assert (row.score, row.baseline_score, row.change) == (4.5, 5.0, -0.5)
-    assert (report.means[0].baseline_score, read([]).rows[0].baseline_score) == (5.0, None)
+    assert (row["score"], row["baseline_score"], row["change"]) == (4.5, 5.0, -0.5)
+    assert (report.means[0]["baseline_mean"], read([]).rows[0]["baseline_score"]) == (5.0, None)
 
 
 def test_passes_with_other_settings_are_named(read):
@@ -692,9 +688,9 @@ def test_of_very_many_runs_only_ranked_lines_have_intervals_and_ties(read):
     report = read(rows, tables={"scores": [*scored([1.0, 2.0], "m0"), *scored([199.0, 201.0], "m200")]})
 
     assert report.remarks == ["More than 200 runs: intervals and ties of ranked lines only, no leniency and agreement."]
-    ties = {line.model: line.tie for line in report.rankings[0].standings if line.tie}
-    assert {model: tie.against_best for model, tie in ties.items()} == {"m200": "best", "m0": "below"}
-    assert {row.over_questions for row in report.rows} == {None}
+    ties = {line["model"]: line for line in report.rankings[0]["standings"] if line["against_best"]}
+    assert {model: tie["against_best"] for model, tie in ties.items()} == {"m200": "best", "m0": "below"}
+    assert {row["estimate"] for row in report.rows} == {None}
 
 
 def test_of_very_many_runs_the_first_lines_are_compared_with_the_best(read):
@@ -709,14 +705,14 @@ def test_of_very_many_runs_the_first_lines_are_compared_with_the_best(read):
     assert report.remarks == [
         "More than 200 runs: intervals and ties of the shown lines only, no leniency and agreement."
     ]
-    assert ranking.ranks[:4] == [1, 1, 3, 4]
-    assert [line.tie.against_best for line in ranking.standings[:3]] == ["best", "tied", "below"]
-    assert {line.tie for line in ranking.standings[3:]} == {None}
+    assert [line["rank"] for line in ranking["standings"]][:4] == [1, 1, 3, 4]
+    assert [line["against_best"] for line in ranking["standings"][:3]] == ["best", "tied", "below"]
+    assert {line["against_best"] for line in ranking["standings"][3:]} == {None}
     assert [lines_at(place, top) for place in (0, 1) for top in (30, 3, 0)] == [30, 3, None, 5, 3, None]
     whole = read([], top=0).rankings[0]  # what is shown of it changes nothing of a line
-    assert whole.standings[:3] == ranking.standings[:3]
-    assert whole.standings[3].tie is None
-    assert sum(line.tie is not None for line in whole.standings) == len(scores)
+    assert whole["standings"][:3] == ranking["standings"][:3]
+    assert whole["standings"][3]["against_best"] is None
+    assert sum(line["against_best"] is not None for line in whole["standings"]) == len(scores)
 
 
 def test_a_limited_run_is_neither_best_nor_compared_with_full_ones(read):
@@ -731,10 +727,10 @@ def test_a_limited_run_is_neither_best_nor_compared_with_full_ones(read):
 
     report = read([*metrics, *few], tables={"scores": [*rows, *few_rows], "questions": questions, "runs": runs})
 
-    assert {row.asked for row in report.rows if row.model == "few"} == {"tengu@5, 2 asked"}
-    ties = {line.model: line.tie for ranking in report.rankings for line in ranking.standings}
-    assert (ties.keys(), ties["n"].against_best) == ({"m", "n"}, "best")
-    assert [[mean.model for mean in group] for group in report.groups] == [["n", "m"], ["few"]]
+    assert {row["asked"] for row in report.rows if row["model"] == "few"} == {"tengu@5, 2 asked"}
+    ties = {line["model"]: line for ranking in report.rankings for line in ranking["standings"]}
+    assert (ties.keys(), ties["n"]["against_best"]) == ({"m", "n"}, "best")
+    assert [mean["model"] for mean in report.means] == ["n", "m", "few"]
 
 
 def test_under_strict_the_mean_over_runs_of_an_unfinished_run_is_undefined(read):
@@ -759,11 +755,11 @@ def test_over_categories_the_interval_is_that_of_the_categories(read):
     (wider,) = read([], over="categories").rows
 
     expected = clustered_mean_interval(values, [number % 12 for number in range(60)], (0, 10))
-    assert wider.over_questions.interval == expected.interval
-    assert (row.n_categories, row.over_questions.n) == (12, 60)
-    widths = [one.over_questions.interval.upper - one.over_questions.interval.lower for one in (row, wider)]
-    assert row.over_categories == pytest.approx(widths[1] / widths[0])
-    assert row.over_categories > 1.5
+    assert wider["estimate"].interval == expected.interval
+    assert (row["n_categories"], row["estimate"].n) == (12, 60)
+    widths = [one["estimate"].interval.upper - one["estimate"].interval.lower for one in (row, wider)]
+    assert row["over_categories"] == pytest.approx(widths[1] / widths[0])
+    assert row["over_categories"] > 1.5
 
 
 def test_the_ledger_counts_what_became_of_the_replies(read):
@@ -824,7 +820,7 @@ def judged_by(model, *judges, score=5.0, **values):
 
 
 def ranked(report):
-    return [(ranking.judges, [one.model for one in ranking.standings]) for ranking in report.rankings]
+    return [(tuple(ranking["judges"]), [one["model"] for one in ranking["standings"]]) for ranking in report.rankings]
 
 
 def test_models_are_ranked_over_the_judges_that_most_of_them_share(read):
@@ -864,10 +860,10 @@ def test_another_prompt_of_the_judge_is_another_ranking(read):
 def test_the_runs_of_a_multi_run_are_one_line_with_the_mean_over_them(read):
     report = read([numbered(1, 5.0), numbered(2, 6.0), metric("n", "t", score=5.8)])
     ((_, models),) = ranked(report)
-    first, second = report.rankings[0].standings
+    first, second = report.rankings[0]["standings"]
     assert models == ["n", "m"]
-    assert (second.tag, second.n_runs, second.mean, second.n_planned) == ("t", 2, 5.5, 10)
-    assert (first.tag, first.n_runs, first.mean) == ("t", 1, 5.8)
+    assert (second["tag"], second["n_runs"], second["mean"], second["n_planned"]) == ("t", 2, 5.5, 10)
+    assert (first["tag"], first["n_runs"], first["mean"]) == ("t", 1, 5.8)
 
 
 def test_of_a_single_model_the_spread_and_range_between_its_runs_are_shown(read):
@@ -887,7 +883,7 @@ def test_runs_of_a_tag_that_differ_are_lines_of_their_own(read):
     settings = [{"benchmarks": {"tengu": {"temperature": warmth}}} for warmth in (0.2, 0.7)]
     runs = [stored(run_tag=f"t-run{n}", base_tag="t", run_number=n, spec=settings[n - 1]) for n in (1, 2)]
     report = read([numbered(1, 5.0), numbered(2, 6.0)], tables={"runs": runs})
-    assert [one.tag for one in report.rankings[0].standings] == ["t-run2", "t-run1"]
+    assert [one["tag"] for one in report.rankings[0]["standings"]] == ["t-run2", "t-run1"]
 
 
 def test_the_mean_of_a_ranking_is_that_over_judges_with_its_interval_and_ties(read):
@@ -906,8 +902,11 @@ def test_the_mean_of_a_ranking_is_that_over_judges_with_its_interval_and_ties(re
     report = read(metrics, tables={"scores": rows})
     (ranking,) = report.rankings
     expected = {model: float(np.mean(values)) + 0.5 for model, values in scores.items()}
-    assert {one.model: one.mean for one in ranking.standings} == pytest.approx(expected)
-    assert ranking.ranks == [1, 1, 3]
+    assert {one["model"]: one["mean"] for one in ranking["standings"]} == pytest.approx(expected)
+    assert [line["rank"] for line in ranking["standings"]] == [1, 1, 3]
     pooled = [value + index for index in (0, 1) for value in scores["m"]]
     expected = clustered_mean_interval(pooled, [0, 1, 2, 3, 4] * 2, (0, 10))
-    assert next(one for one in ranking.standings if one.model == "m").over_questions.interval == expected.interval
+    assert (
+        next(one for one in ranking["standings"] if one["model"] == "m")["estimates"]["overall"].interval
+        == expected.interval
+    )

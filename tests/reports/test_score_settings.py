@@ -1,7 +1,7 @@
 import duckdb
 import pytest
 
-from shaberi_dagster.reports.score_settings import QUESTIONS, Setting, differences, read_settings
+from shaberi_dagster.reports.settings import QUESTIONS, Setting, differences, read_settings
 
 pytestmark = pytest.mark.unit
 
@@ -59,7 +59,7 @@ def test_what_only_a_hash_tells_apart_is_said_in_words():
 def test_a_prompt_is_called_by_its_label():
     catalog = duckdb.connect()
     catalog.execute(
-        "create table runs as select 'r1' as run_id, '{}' as spec, null as source, null::varchar[] as not_sent"
+        "create table runs as select 'r1' as run_id, '{}' as spec, null as source, null::varchar[] as not_sent, '' as status, '' as status_by_benchmark"
     )
     hashes = {"r1": "a" * 64, "r2": "b" * 64}
     catalog.execute(
@@ -69,9 +69,9 @@ def test_a_prompt_is_called_by_its_label():
         "from (values ('r1', $r1), ('r2', $r2)) as t(run_id, judge_prompt_hash)",
         hashes,
     )
-    catalog.execute(
-        "create table prompts as select $r1 as prompt_hash, 'tengu-primary v3' as label", {"r1": hashes["r1"]}
-    )
+    texts = "0 as position, '' as template, '' as source, '' as file, '' as variant, '' as purpose"
+    label = "$r1 as prompt_hash, 'tengu-primary v3' as label"
+    catalog.execute(f"create table prompts as select {label}, {texts}", {"r1": hashes["r1"]})
     catalog.execute("create table scores as select *, '' as pipeline, '' as pipeline_hash from judgements limit 0")
     catalog.execute("create table metrics as select *, 'legacy' as null_policy from scores")
     settings = read_settings(catalog, ["r1", "r2"], ["tengu"], ["j"], "baseline")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.reports.sweep import SweepReport, sweep_result
+from shaberi_dagster.reports.sweep import sweep_result
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.commands import run, run_without_dagster
 from tests.mock_endpoint import completion, running_mock
 from tests.viewer.site import served
@@ -100,7 +100,7 @@ def test_what_is_no_sweep_says_how_one_is_written(sweep: str) -> None:
 
 
 def test_without_scores_there_is_nothing_to_name() -> None:
-    assert sweep_result(SweepReport((), {})).data() == {"rankings": []}
+    assert sweep_result([]).data() == {"rankings": []}
 
 
 def test_what_is_swept_wins_over_settings_of_some_benchmarks() -> None:

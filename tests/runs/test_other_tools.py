@@ -1,6 +1,5 @@
 """The settings of other evaluation tools as request files, and the bodies that a server then receives."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +7,12 @@ import pytest
 
 from shaberi_dagster.runs.request_file import read_request
 from shaberi_dagster.runs.workspace import Workspace
-from tests.example_runs import materialized, own_engine, stored_run
+from tests.example_runs import materialized, stored_run
 from tests.mock_endpoint import MockEndpoint
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 _FILES = Path(__file__).parent / "other_tools"
-
-
-@pytest.fixture(autouse=True)
-def engine() -> Iterator[None]:
-    with own_engine({}):
-        yield
 
 
 def _sent(name: str, workspace: Workspace, mock: MockEndpoint) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,35 +11,27 @@ from typing import Any
 import polars as pl
 import pytest
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.judges.llm import LLMJudge
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.statements import default_parameters
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.request import ChatRequest
-from shaberi_dagster.prompts.library import PromptError, Template, fallback_messages
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.prompts_used import UsedPrompt, record_known_prompts, record_prompts
+from shaberi_dagster.runs.prompts_used import UsedPrompt, record_prompts
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stages.ordered import STAGE_NAMES, stage_named
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
+from shaberi_dagster.tasks.judges.llm import LLMJudge
+from shaberi_dagster.tasks.prompts.library import Template, fallback_messages
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import sha256_json
-from tests.ensembles import GRADER, ask_ensemble, ensemble_stages
-from tests.example_runs import ask, items_of, materialized, own_engine, stored_run, without_results
+from tests.example_runs import ask, items_of, materialized, stored_run
 from tests.mock_endpoint import MockEndpoint, running_mock
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine", "results_left_out")]
 
 _ROOT = Path(__file__).parents[1]
-
-
-@pytest.fixture(autouse=True)
-def engine() -> Iterator[None]:
-    with own_engine({}), without_results():
-        yield
 
 
 @pytest.fixture
@@ -49,13 +41,13 @@ def edited(workspace: Workspace, tmp_path: Path) -> Workspace:
     variant = prompts / "variants" / "strict" / "judging"
     variant.mkdir(parents=True)
     (variant / "answer_rule.jinja").write_text("厳しく採点してください。", encoding="utf-8")
-    return Installation(replace(workspace.settings, prompts=prompts), environment={})
+    return Workspace(replace(workspace.settings, prompts=prompts), environment={})
 
 
 def _edit(workspace: Workspace, template: str, text: str) -> Workspace:
     path = workspace.settings.prompts / f"{template}.jinja"
     path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")
-    return Installation(workspace.settings, environment={})
+    return Workspace(workspace.settings, environment={})
 
 
 def _prompts(workspace: Workspace) -> pl.DataFrame:
@@ -104,7 +96,7 @@ def _restored(workspace: Workspace, folder: Path, prompt_hashes: Sequence[str]) 
         path = folder / f"{row['template']}.jinja"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(row["source"], encoding="utf-8")
-    return Installation(replace(workspace.settings, prompts=folder), environment={})
+    return Workspace(replace(workspace.settings, prompts=folder), environment={})
 
 
 def test_recorded_texts_make_the_very_same_requests_again(edited: Workspace, tmp_path: Path) -> None:
@@ -161,7 +153,7 @@ def test_back_to_an_old_text_is_the_old_version(edited: Workspace, mock: MockEnd
     materialized(spec, _edit(edited, "judging/tengu/primary", "\n追記。"), "judgements")
     path.write_bytes(before)
     rows = edited.lake.read("prompts").height
-    materialized(spec, Installation(edited.settings, environment={}), "judgements")
+    materialized(spec, Workspace(edited.settings, environment={}), "judgements")
     assert edited.lake.read("prompts").height == rows
 
 
@@ -180,27 +172,6 @@ def test_a_variant_is_recorded_as_its_own_and_what_it_leaves_alone_is_not(
     assert "variants/strict/judging/answer_rule.jinja" in strict["file"].to_list()
     assert "judging/tengu/primary.jinja" in strict["file"].to_list()
     assert set(strict["prompt_hash"]) < set(edited.lake.read("judgements")["judge_prompt_hash"])
-
-
-def test_an_ensembles_strategies_and_its_grading_are_recorded(workspace: Workspace, mock: MockEndpoint) -> None:
-    request = ask_ensemble(
-        mock, benchmarks=["simpleqa"], samples=4, sample=1, grader_model=GRADER, strategies=["elo", "majority"]
-    )
-    spec = stored_run(workspace, request)
-    ensemble_stages(spec, workspace, "answers", "consensus", "judgements")
-    prompts = _prompts(workspace)
-    stored = {
-        *workspace.lake.read("answers")["prompt_hash"],
-        *workspace.lake.read("consensus")["strategy_prompt_hash"].drop_nulls(),
-        *workspace.lake.read("judgements")["judge_prompt_hash"].drop_nulls(),
-    }
-    assert set(prompts["prompt_hash"]) == stored
-    assert prompts.select("label", "purpose").unique().sort("label").rows() == [
-        ("consensus-elo v1", "strategy:elo"),
-        ("consensus-majority v1", "strategy:majority"),
-        ("generation-user v1", "generation"),
-        ("grading-verdict v1", "grading"),
-    ]
 
 
 def test_a_pass_that_asks_a_model_is_recorded_and_one_that_does_not_is_not(
@@ -229,16 +200,6 @@ def test_what_is_known_is_not_written_again_and_stages_without_calls_use_none(
     assert [_used(spec, stage, workspace) for stage in ("scores", "metrics", "consensus")] == [[]] * 3
     for stage in STAGE_NAMES:
         assert record_prompts(workspace.lake, _used(spec, stage, workspace)) == []
-
-
-def test_a_judge_that_is_not_asked_needs_no_prompt(edited: Workspace, mock: MockEndpoint) -> None:
-    spec = stored_run(edited, ask(mock, judge_models=["judge-a", "judge-a+strict"]))
-    shutil.rmtree(edited.settings.prompts / "variants")
-    without = Installation(edited.settings, environment={})
-    names = [one.name for one in _used(spec, "judgements", without, ["judge-a"])]
-    assert names == ["tengu-primary", "judging-fallback"]
-    with pytest.raises(PromptError, match="there is no prompt variant 'strict'"):
-        _used(spec, "judgements", without)
 
 
 def test_a_generation_prompt_that_the_run_refuses_is_not_recorded(edited: Workspace, mock: MockEndpoint) -> None:
@@ -271,11 +232,11 @@ def test_the_view_shows_a_prompt_once_even_if_it_was_recorded_twice(workspace: W
 
 _RECORDER = """
 import sys
-from shaberi_dagster.prompts.library import Template
+from shaberi_dagster.tasks.prompts.library import Template
 from shaberi_dagster.runs.prompts_used import UsedPrompt, record_prompts
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.exchange.installation import Installation
-lake = Installation(Settings.from_environment(), environment={}).lake
+from shaberi_dagster.runs.workspace import Workspace
+lake = Workspace(Settings.from_environment(), environment={}).lake
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(4):
@@ -305,42 +266,3 @@ def test_two_processes_that_record_at_once_never_give_a_number_twice(settings: S
     rows = Lake(settings.warehouse).read("prompts")
     assert sorted(rows["source"]) == sorted(f"{who} {n}" for who in ("both", "left", "right") for n in range(4))
     assert sorted(rows["label"]) == sorted(f"a v{n}" for n in range(1, 13))
-
-
-def test_old_rows_of_a_variant_of_a_pass_and_of_strategies_get_their_texts(
-    edited: Workspace, mock: MockEndpoint
-) -> None:
-    judged = stored_run(
-        edited,
-        ask(mock, judge_models=["judge-a+strict"], passes=["safety_check"], pass_options=["safety_check.model=guard"]),
-    )
-    materialized(judged, edited, "answers", "judgements", "pass_outputs")
-    request = ask_ensemble(
-        mock, benchmarks=["simpleqa"], samples=2, sample=1, grader_model=GRADER, strategies=["standard"], tag="e"
-    )
-    ensemble = stored_run(edited, request)
-    ensemble_stages(ensemble, edited, "answers", "consensus", "judgements")
-    before = _prompts(edited).drop("created_at")
-    shutil.rmtree(edited.lake.path("prompts"))
-    later = Installation(edited.settings, environment={})
-    record_known_prompts(later.lake, later.prompts)
-    order = ["prompt_hash", "position"]
-    assert _prompts(later).drop("created_at").sort(order).equals(before.sort(order))
-    assert record_known_prompts(later.lake, later.prompts) == []
-
-
-def test_the_prompts_of_a_run_are_shown_with_their_texts(edited: Workspace, mock: MockEndpoint) -> None:
-    spec = stored_run(edited, ask(mock))
-    materialized(spec, edited, "answers", "judgements")
-    materialized(spec, _edit(edited, "judging/tengu/primary", "\n追記。"), "judgements")
-    rows = _asked(edited, "prompts_of_run", model="mock-model")
-    assert {(row["stage"], row["asked"], row["label"], row["n_rows"]) for row in rows} == {
-        ("answers", None, "generation-user v1", 5),
-        ("judgements", "judge-a", "tengu-primary v1", 0),
-        ("judgements", "judge-a", "tengu-primary v2", 5),
-    }
-    last = [row for row in rows if row["label"] == "tengu-primary v2" and row["template"] == "judging/tengu/primary"]
-    assert {row["source"][-4:] for row in last} == {"\n追記。"}, "the worked example includes it as well"
-    of_judge = _asked(edited, "prompts_of_run", model="mock-model", judge="judge-a", run_tag="default")
-    assert {row["stage"] for row in of_judge} == {"judgements"}
-    assert _asked(edited, "prompts_of_run", model="mock-model", benchmark="elyza") == []

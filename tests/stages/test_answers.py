@@ -11,16 +11,14 @@ import orjson
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError, EndpointError, PartitionBusyError
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.journal.files import FileJournals
 from shaberi_dagster.lake import writer
+from shaberi_dagster.lake.journal.files import FileJournals
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.evaluation import materialize
+from shaberi_dagster.util.errors import ConfigurationError, EndpointError, PartitionBusyError
 from shaberi_dagster.util.identity import sha256_text
 from tests.example_runs import ask, checks, materialized, own_engine, reusing, stored_run, write_questions
 from tests.mock_endpoint import MockEndpoint, completion, running_mock, web
@@ -121,17 +119,6 @@ def test_failures_are_rows_and_are_tried_again(workspace: Workspace) -> None:
         assert sorted(workspace.lake.read("calls")["status"]) == ["error", *["ok"] * 5]
 
 
-def test_an_endpoint_that_always_fails_leaves_a_failure_row_for_each_question(workspace: Workspace) -> None:
-    with running_mock(p_500=1.0) as mock:
-        rows = _answer(stored_run(workspace, ask(mock)), workspace)
-        assert rows["error_class"].to_list() == ["transient"] * 5
-        calls = workspace.lake.read("calls")
-        assert calls["attempts"].to_list() == [2] * 5
-        mock.options.p_500 = 0.0
-        rows = _answer(stored_run(workspace, ask(mock)), workspace)
-        assert rows["status"].to_list() == ["ok"] * 5
-
-
 _ENDINGS: list[tuple[dict[str, Any], str | None, str]] = [
     ({}, "stop", "complete"),
     ({}, None, "complete"),
@@ -203,19 +190,6 @@ def test_a_refusal_with_a_text_is_judged_like_any_text(workspace: Workspace) -> 
     assert all("お答えできません。" in text for text in asked)
 
 
-@pytest.mark.parametrize("finish_reason", ["stop", "length"])
-def test_an_answer_that_was_cut_off_is_marked(finish_reason: str, workspace: Workspace) -> None:
-    def script(body: dict[str, Any], _: int) -> dict[str, Any]:
-        document = completion(body, "途中")
-        document["choices"][0]["finish_reason"] = finish_reason
-        return document
-
-    with running_mock(script=script) as mock:
-        rows = _answer(stored_run(workspace, ask(mock)), workspace)
-    assert rows["truncated"].to_list() == [finish_reason == "length"] * 5
-    assert rows["finish_reason"].to_list() == [finish_reason] * 5
-
-
 _THOUGHTS = [
     ("<think>考え\n中</think>\n答え", None, "答え", "考え\n中"),
     ("<reasoning>考え</reasoning>答え", None, "答え", "考え"),
@@ -269,14 +243,6 @@ def test_a_wider_limit_asks_only_what_is_new(workspace: Workspace, mock: MockEnd
     assert _requests(mock) == 4
 
 
-def test_one_benchmark_can_be_materialized_without_the_others(workspace: Workspace, mock: MockEndpoint) -> None:
-    spec = stored_run(workspace, ask(mock, benchmarks=["tengu", "rakuda"]))
-    assert [outcome.benchmark for outcome in materialize("answers", spec.run_id, ["rakuda"], workspace)] == ["rakuda"]
-    assert workspace.lake.read("answers")["benchmark"].unique().to_list() == ["rakuda"]
-    _answer(spec, workspace)
-    assert _requests(mock) == 10
-
-
 def test_an_equal_request_of_another_tag_is_answered_from_what_is_paid(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:
@@ -307,7 +273,7 @@ def test_a_changed_generation_prompt_stops_the_stage(workspace: Workspace, mock:
     spec = stored_run(workspace, ask(mock))
     prompts = shutil.copytree(workspace.settings.prompts, tmp_path / "prompts")
     (prompts / "generation" / "user.jinja").write_text("{{ question }}！", encoding="utf-8")
-    elsewhere = Installation(replace(workspace.settings, prompts=prompts), environment={})
+    elsewhere = Workspace(replace(workspace.settings, prompts=prompts), environment={})
     with pytest.raises(ConfigurationError, match=r"generation prompt of tengu has changed.*--tag"):
         _answer(spec, elsewhere)
     assert _requests(mock) == 0
@@ -315,10 +281,10 @@ def test_a_changed_generation_prompt_stops_the_stage(workspace: Workspace, mock:
 
 def _killed_script(spec: RunSpec) -> str:
     return (
-        "from shaberi_dagster.stages.evaluation import materialize\n"
+        "from shaberi_dagster.runs.stages.evaluation import materialize\n"
         "from shaberi_dagster.settings import Settings\n"
-        "from shaberi_dagster.exchange.installation import Installation\n"
-        f"materialize('answers', {spec.run_id!r}, ['rakuda'], Installation(Settings.from_environment(), environment={{}}))"
+        "from shaberi_dagster.runs.workspace import Workspace\n"
+        f"materialize('answers', {spec.run_id!r}, ['rakuda'], Workspace(Settings.from_environment(), environment={{}}))"
     )
 
 
@@ -390,7 +356,7 @@ def test_a_crash_anywhere_in_the_commit_neither_loses_nor_doubles_a_call(
     spec = stored_run(workspace, ask(mock))
     with monkeypatch.context() as patch:
         # The state of the run is no part of what is crashed.
-        patch.setattr("shaberi_dagster.stages.evaluation.set_status", lambda *_, **__: None)
+        patch.setattr("shaberi_dagster.runs.stages.evaluation.set_status", lambda *_, **__: None)
         _crash_at(patch, table, after=after)
         with pytest.raises(_Crash):
             _answer(spec, workspace)
@@ -408,7 +374,7 @@ def test_a_second_process_on_the_same_run_and_stage_is_refused_at_once(
     spec = stored_run(workspace, ask(mock))
     path = FileJournals(workspace.settings.warehouse).path(spec.run_id, "answers")
     script = (
-        "import sys\nfrom pathlib import Path\nfrom shaberi_dagster.journal.files import FileJournal\n"
+        "import sys\nfrom pathlib import Path\nfrom shaberi_dagster.lake.journal.files import FileJournal\n"
         f"with FileJournal.open(Path({str(path)!r}), {spec.run_id!r}, 'answers'):\n"
         "    print('ready', flush=True)\n    sys.stdin.read()\n"
     )

@@ -5,11 +5,10 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.journal.files import FileJournal, FileJournals
 from shaberi_dagster.lake.catalog import connect
+from shaberi_dagster.lake.journal.files import FileJournal, FileJournals
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.progress import LogReporter
 from tests.example_runs import ask, asked_of, materialized, own_engine, stored_run
 from tests.mock_endpoint import MockEndpoint
@@ -33,7 +32,7 @@ def test_unreadable_lines_of_a_journal_are_set_aside_and_said(workspace: Workspa
 def _priced(workspace: Workspace, text: str) -> Workspace:
     path = workspace.settings.warehouse.parent / "prices.yaml"
     path.write_text(text, encoding="utf-8")
-    return Installation(replace(workspace.settings, prices=path), environment={})
+    return Workspace(replace(workspace.settings, prices=path), environment={})
 
 
 def test_each_call_is_committed_with_its_cost_where_the_price_is_from_and_the_prices_for_sql(

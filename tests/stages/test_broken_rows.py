@@ -1,22 +1,17 @@
 """Rows whose judge, parser or pass raises: each is an error of its own."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import polars as pl
 import pytest
 
-from shaberi_dagster.judges import llm
-from shaberi_dagster.passes.lang_mixing import LangMixing
 from shaberi_dagster.runs.workspace import Workspace
-from tests.example_runs import ask, materialized, own_engine, stored_run
+from shaberi_dagster.tasks.judges import llm
+from shaberi_dagster.tasks.passes.lang_mixing import LangMixing
+from tests.example_runs import ask, materialized, stored_run
 from tests.mock_endpoint import running_mock
 
-
-@pytest.fixture(autouse=True)
-def engine() -> Iterator[None]:
-    with own_engine({}):
-        yield
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,18 @@
 """The consensus stage of an ensemble, with every call over HTTP."""
 
-import re
 import uuid
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
 import polars as pl
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.consensus.elo import Elo
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.runs.workspace import Workspace, reporting_to
+from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.tasks.consensus.elo import Elo
 from shaberi_dagster.util.identity import sha256_text
-from shaberi_dagster.util.progress import LogReporter
 from tests.ensembles import (
     DECIDER,
     MODEL,
@@ -26,22 +23,15 @@ from tests.ensembles import (
     prompt_of,
     question_in,
     scripted,
-    starter_questions,
     truth,
 )
-from tests.example_runs import asked_of, checks, own_engine, reusing, stored_run
+from tests.example_runs import asked_of, checks, reusing, stored_run
 from tests.mock_endpoint import MockEndpoint, Scripted, running_mock
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 _QUESTIONS = 3
 _ALL = ("standard", "majority", "elo", "council", "plurality")
-
-
-@pytest.fixture(autouse=True)
-def engine() -> Iterator[None]:
-    with own_engine({}):
-        yield
 
 
 @pytest.fixture
@@ -69,17 +59,6 @@ def _statuses(workspace: Workspace) -> dict[str, set[tuple[str, str | None]]]:
 def _calls(workspace: Workspace, stage: str = "consensus") -> Counter[str]:
     purposes = workspace.lake.read("calls", {"stage": stage}, ["purpose"])["purpose"]
     return Counter(purpose.partition(":")[0] for purpose in purposes)
-
-
-def test_a_log_says_how_many_calls_run_at_once_though_a_strategy_decides_what_it_asks(
-    workspace: Workspace, mock: MockEndpoint
-) -> None:
-    said: list[str] = []
-    with reporting_to(LogReporter(said.append)):
-        _run(workspace, mock, strategies=["majority"])
-
-    (line,) = [one for one in said if one.startswith("consensus ") and "calls/s" in one]
-    assert re.search(r"calls/s, limit [1-9]", line), line
 
 
 def _run(workspace: Workspace, mock: MockEndpoint, **values: Any) -> RunSpec:
@@ -110,25 +89,6 @@ def test_each_strategy_makes_exactly_its_calls_and_a_second_time_nobody_is_asked
     assert workspace.lake.versions() == versions
     facts = again["consensus"].facts
     assert (facts["calls_made"], facts["already_there"]) == (0, _QUESTIONS * STRATEGIES)
-
-
-def test_a_row_says_what_it_was_made_of(workspace: Workspace, mock: MockEndpoint) -> None:
-    _run(workspace, mock)
-    calls = workspace.lake.read("calls", {"stage": "consensus"})
-    for name, rows in _by_strategy(workspace).items():
-        for row in rows:
-            reference = next(
-                one.reference for one in starter_questions("gsm8k") if one.question_id == row["question_id"]
-            )
-            assert row["answer"] == f"The answer is {reference}.", name
-            assert row["answer_hash"] == sha256_text(row["answer"])
-            own = calls.filter(pl.col("purpose").str.starts_with(f"{name}:"), question_id=row["question_id"])
-            assert row["calls"] == own.height
-            assert row["consensus_prompt_tokens"] == own["prompt_tokens"].sum()
-            assert row["n_candidates"] == (1 if name == "single" else 5)
-            assert (row["consensus_model"] == DECIDER) == (own.height > 0)
-    plurality = _by_strategy(workspace)["plurality"][0]
-    assert orjson.loads(plurality["details"])["largest_share"] == 1.0
 
 
 def test_the_single_answer_is_sample_0_and_the_strategies_share_the_others(

@@ -1,6 +1,5 @@
 import shutil
 import zlib
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,32 +8,24 @@ from typing import Any
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.journal.files import FileJournals
-from shaberi_dagster.journal.records import Call, Usage
+from shaberi_dagster.lake.journal.files import FileJournals
+from shaberi_dagster.lake.journal.records import Call, Usage
 from shaberi_dagster.llm.types import Message
-from shaberi_dagster.reports.plan import plan_result
+from shaberi_dagster.reports.operations import plan_result
 from shaberi_dagster.runs.forecast import Forecast
-from shaberi_dagster.runs.planning import judged_again, plan_run
+from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stages.forecast import forecast, rough_tokens
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.forecast import forecast, rough_tokens
-from tests.example_runs import ask, asked_of, items_of, materialized, own_engine, reusing, stored_run, without_results
-from tests.mock_endpoint import MockEndpoint, content_for, web
+from tests.example_runs import ask, asked_of, items_of, materialized, reusing, stored_run
+from tests.mock_endpoint import MockEndpoint, content_for
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 _STAGES = ("answers", "judgements")
 _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _FEW_PERCENT = 0.03
 _TOKENS = ("prompt_tokens", "completion_tokens")
-
-
-@pytest.fixture(autouse=True)
-def engine() -> Iterator[None]:
-    with own_engine({}), without_results():
-        yield
 
 
 def _estimate(spec: RunSpec, workspace: Workspace, *stages: str, judges: tuple[str, ...] = ()) -> list[Forecast]:
@@ -140,16 +131,6 @@ def test_nothing_is_written(workspace: Workspace, mock: MockEndpoint) -> None:
     assert {path: path.stat().st_mtime_ns for path in workspace.settings.warehouse.rglob("*")} == before
 
 
-def test_a_complete_run_takes_no_call_and_costs_nothing(workspace: Workspace, mock: MockEndpoint) -> None:
-    found = _estimate(_evaluated(workspace, mock), workspace)
-
-    assert [(one.stage, one.rows_planned, one.rows_there) for one in found] == [
-        ("answers", 5, 5),
-        ("judgements", 5, 5),
-    ]
-    assert {(one.calls, one.prompt_tokens, one.cost_usd, one.basis) for one in found} == {(0, 0, 0.0, "no call")}
-
-
 def test_what_another_run_paid_for_is_no_call_if_that_is_asked_for(workspace: Workspace, mock: MockEndpoint) -> None:
     _evaluated(workspace, mock)
     spec = plan_run(ask(mock, tag="again"), workspace)
@@ -181,34 +162,6 @@ def test_an_answer_that_is_paid_for_shows_whether_its_judgement_is_too(
     }
 
 
-def test_a_failed_answer_is_asked_for_again_and_then_judged(workspace: Workspace, mock: MockEndpoint) -> None:
-    def script(body: dict[str, Any], number: int) -> Any:
-        return content_for(body) if number else web.json_response({"error": {"message": "not allowed"}}, status=400)
-
-    mock.options.script = script
-    spec = _evaluated(workspace, mock)
-    mock.options.script = None
-    found = _by_stage(spec, workspace)
-    asked_before = mock.stats()["requests"]
-    materialized(spec, workspace, *_STAGES)
-
-    assert {stage: (one.rows_there, one.calls) for stage, one in found.items()} == {
-        "answers": (4, 1),
-        "judgements": (4, 1),
-    }
-    assert mock.stats()["requests"] == asked_before + 2
-
-
-def test_an_empty_answer_is_not_judged_and_an_excluded_row_stands(workspace: Workspace, mock: MockEndpoint) -> None:
-    mock.options.script = lambda body, number: "" if number == 0 else content_for(body)
-    spec = stored_run(workspace, ask(mock))
-    materialized(spec, workspace, "answers")
-    assert _by_stage(spec, workspace)["judgements"].calls == 4
-
-    materialized(spec, workspace, "judgements")
-    assert _by_stage(spec, workspace)["judgements"].rows_there == 5
-
-
 def test_a_judgement_without_a_score_is_asked_for_again_and_fallbacks_are_foreseen_at_their_share(
     workspace: Workspace, mock: MockEndpoint
 ) -> None:
@@ -228,18 +181,6 @@ def test_a_judgement_without_a_score_is_asked_for_again_and_fallbacks_are_forese
     assert asked_of(mock, "judge-a") == 20
     (used,) = (each for key, each in _used(workspace, spec).items() if key[1] == "judgements")
     assert (2 * found.prompt_tokens, 2 * found.completion_tokens) == (used["prompt_tokens"], used["completion_tokens"])
-
-
-def test_judging_anew_takes_a_call_for_each_answer_of_that_judge_alone(
-    workspace: Workspace, mock: MockEndpoint
-) -> None:
-    spec = _evaluated(workspace, mock, judge_models=["judge-a", "judge-b"])
-    anew = judged_again(spec, ["judge-a"], ["tengu"])
-
-    found = _estimate(anew, workspace, "judgements", judges=("judge-a",))
-    assert [(one.model, one.rows_there, one.calls) for one in found] == [("judge-a", 0, 5)]
-    with pytest.raises(ConfigurationError, match="has no judge 'judge-z'; did you mean judge"):
-        _estimate(anew, workspace, "judgements", judges=("judge-z",))
 
 
 def test_equal_requests_of_several_runs_are_one_call(workspace: Workspace, mock: MockEndpoint) -> None:
@@ -379,20 +320,6 @@ def test_the_cost_is_the_list_price_of_average_calls_and_unknown_is_not_zero(wor
     assert [total["upper_bound"] for total in totals] == [False, True, True]
 
 
-def test_the_users_own_prices_are_those_of_the_estimate(workspace: Workspace) -> None:
-    _remember(workspace, ("my-model", 1000), completion_tokens=500)
-    path = workspace.settings.warehouse.parent / "prices.yaml"
-    path.write_text("- {model: my-*, input: 3, output: 5}", encoding="utf-8")
-    request = RunRequest(
-        model="my-model", benchmarks=["tengu"], base_url="http://127.0.0.1:9/v1", judge_models=["embedded/smollm2-135m"]
-    )
-    workspace = Installation(replace(workspace.settings, prices=path), environment={})
-
-    answers = _by_stage(plan_run(request, workspace), workspace)["answers"]
-
-    assert answers.cost_usd == pytest.approx(5 * (1000 * 3 + 500 * 5) / 1e6)
-
-
 # Counted with the vocabularies of GPT-4o (o200k), Qwen and Mistral (Tekken), in this order.
 @pytest.mark.parametrize(
     ("text", "counted"),
@@ -439,7 +366,7 @@ def test_a_judge_with_a_prompt_variant_is_estimated_by_its_name_and_by_the_histo
     rule = prompts / "variants" / "strict" / "judging" / "answer_rule.jinja"
     rule.parent.mkdir(parents=True)
     rule.write_text("厳しく採点してください。", encoding="utf-8")
-    elsewhere = Installation(replace(workspace.settings, prompts=prompts), environment={})
+    elsewhere = Workspace(replace(workspace.settings, prompts=prompts), environment={})
     _evaluated(elsewhere, mock)
     spec = plan_run(ask(mock, judge_prompt="strict"), elsewhere)
     asked_before = asked_of(mock, "judge-a")

@@ -7,15 +7,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.journal.records import Call, Usage
+from shaberi_dagster.lake.journal.records import Call, Usage
 from shaberi_dagster.llm.endpoints import resolve_endpoint
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.stages.paid import PaidCalls, Sharing, is_dated
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.paid import PaidCalls, Sharing, is_dated
 
 pytestmark = pytest.mark.integration
 
@@ -48,7 +47,7 @@ def _sharing(
 def test_replies_of_other_runs_count_in_three_cases(
     fresh: bool, reuse: bool, shares: bool, of_samples: bool, settings: Settings
 ) -> None:
-    workspace = Installation(settings, options=CallOptions(fresh=fresh, reuse=reuse))
+    workspace = Workspace(settings, options=CallOptions(fresh=fresh, reuse=reuse))
     own = _stored(workspace, "own", shares_samples=shares)
     _stored(workspace, "sharing", shares_samples=True)
     _stored(workspace, "apart")

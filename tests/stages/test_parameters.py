@@ -1,26 +1,19 @@
 """Parameters of a run, from its request to the bodies that a server receives."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import orjson
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.request_file import request_from
 from shaberi_dagster.runs.workspace import Workspace
-from tests.example_runs import ask, materialized, own_engine, stored_run
+from shaberi_dagster.util.errors import ConfigurationError
+from tests.example_runs import ask, materialized, stored_run
 from tests.mock_endpoint import MockEndpoint, running_mock
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(autouse=True)
-def engine() -> Iterator[None]:
-    with own_engine({}):
-        yield
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 
 def _asked(mock: MockEndpoint, **more: Any) -> Any:
@@ -41,8 +34,7 @@ def test_each_call_has_what_was_asked_for_it(workspace: Workspace, mock: MockEnd
             {"benchmarks": ["rakuda"], "models": ["m*"], "max_tokens": 3000, "reasoning_effort": "low"},
             {"models": ["other*"], "max_tokens": 1},
         ],
-        judge_seed=5,
-        judge_parameters=["j:8b:reasoning_effort=none"],
+        judge_parameters=["seed=5", "j:8b:reasoning_effort=none"],
     )
     materialized(stored_run(workspace, request), workspace, "answers", "judgements")
 
@@ -85,14 +77,6 @@ def test_the_same_request_asks_nobody_and_another_parameter_is_another_run(
         plan_run(_asked(mock, parameters={"min_p": 0.2}), workspace)
 
 
-def test_a_judge_with_other_parameters_is_another_configuration(workspace: Workspace, mock: MockEndpoint) -> None:
-    plain, thinking = (
-        plan_run(_asked(mock, tag=tag, **more), workspace).judges[0].config_hash("p")
-        for tag, more in (("a", {}), ("b", {"judge_reasoning_effort": "high"}))
-    )
-    assert plain != thinking
-
-
 def test_a_refused_parameter_ends_the_calls_with_the_option_that_leaves_it_out(workspace: Workspace) -> None:
     def refuse(_: dict[str, Any], __: int) -> web.Response:
         error = {"message": "Unsupported parameter: 'top_p'", "code": "unsupported_parameter", "param": "top_p"}
@@ -107,13 +91,3 @@ def test_a_refused_parameter_ends_the_calls_with_the_option_that_leaves_it_out(w
     assert "leave it out with --param top_p=null" in rows["error_message"][0]
     assert set(rows["status"]) == {"error"}
     assert outcome
-
-
-def test_what_is_said_of_some_benchmarks_wins_over_what_is_said_of_all(
-    workspace: Workspace, mock: MockEndpoint
-) -> None:
-    rakuda = {"benchmarks": ["rakuda"], "temperature": 0.1, "parameters": {"top_k": 5}}
-    request = _asked(mock, temperature=0.6, parameters={"top_k": 20}, settings=[rakuda])
-    materialized(stored_run(workspace, request), workspace, "answers")
-
-    assert sorted((body["temperature"], body["top_k"]) for body in mock.bodies) == [(0.1, 5), (0.6, 20)]

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,35 +10,29 @@ import orjson
 import polars as pl
 import pytest
 
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.results.manifest import manifest_of, read_records
 from shaberi_dagster.llm.request import Endpoint
-from shaberi_dagster.passes.lang_mixing import LangMixing, LangMixingConfig
-from shaberi_dagster.passes.repetition import Repetition
 from shaberi_dagster.runs.planning import add_pipeline
+from shaberi_dagster.runs.results.manifest import manifest_of, read_records
 from shaberi_dagster.runs.spec import CallOptions, PassSpec, RunSpec
+from shaberi_dagster.runs.stages.evaluation import materialize
+from shaberi_dagster.runs.stages.ordered import STAGE_NAMES, stage_named
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.ordered import STAGE_NAMES, stage_named
+from shaberi_dagster.tasks.passes.base import Answer, Finding
+from shaberi_dagster.tasks.passes.lang_mixing import LangMixing
+from shaberi_dagster.tasks.passes.repetition import Repetition
 from shaberi_dagster.util.identity import sha256_text
 from tests.commands import lake_of
 from tests.example_runs import ask, asked_of, checks, materialized, own_engine, stored_run
 from tests.mock_endpoint import MockEndpoint, Scripted, running_mock, web
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 _CLEAN = "日本の首都は東京で、政治と経済の中心です。人口は千四百万人ほどで、世界有数の都市です。"
 _LEAK = f"{_CLEAN}东京には大学や博物館も多くあります。"
 _PASSED = ("pass_outputs", "scores", "metrics")
 _GUARD = ["safety_check.model=guard", "safety_check.severity=0.3"]
-
-
-@pytest.fixture(autouse=True)
-def engine() -> Iterator[None]:
-    with own_engine({}):
-        yield
 
 
 def _scripted(
@@ -58,7 +53,7 @@ def _scripted(
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MockEndpoint, Path]]:
     """An endpoint, and a lake with a run of it that is judged, without passes."""
-    own = Installation(Settings.from_environment(lake_of(tmp_path_factory.mktemp("judged"))), environment={})
+    own = Workspace(Settings.from_environment(lake_of(tmp_path_factory.mktemp("judged"))), environment={})
     with own_engine({}), running_mock(script=_scripted()) as running:
         _run(own, running, *STAGE_NAMES)
         yield running, own.settings.warehouse
@@ -93,13 +88,6 @@ def _run(workspace: Workspace, mock: MockEndpoint, *stages: str, **values: Any) 
     spec = stored_run(workspace, ask(mock, **values))
     materialized(spec, workspace, *(stages or _PASSED))
     return spec
-
-
-def _baseline(workspace: Workspace) -> list[pl.DataFrame]:
-    """The scores and metrics without passes, all but when they were written."""
-    frames = [workspace.lake.read(table).filter(pipeline="baseline") for table in ("scores", "metrics")]
-    keys = (["judge", "question_id"], ["judge", "null_policy"])
-    return [frame.drop("created_at").sort(key) for frame, key in zip(frames, keys, strict=True)]
 
 
 def _scores(workspace: Workspace, pipeline: str) -> set[tuple[Any, ...]]:
@@ -165,17 +153,6 @@ def test_findings_are_used_by_every_pipeline_and_order(
     assert _named(workspace) == _named(workspace, "metrics") == names
     counts = workspace.lake.read("scores").group_by("pipeline", "judge").len()["len"]
     assert counts.to_list() == [5] * 10
-
-
-def test_baseline_rows_are_the_same_to_the_last_bit_with_passes_beside_them(
-    workspace: Workspace, mock: MockEndpoint
-) -> None:
-    before = _baseline(workspace)
-    assert [len(frame) for frame in before] == [5, 3]
-    _run(workspace, mock, passes=["lang_mixing", "repetition"])
-    for then, now in zip(before, _baseline(workspace), strict=True):
-        assert now.equals(then, null_equal=True)
-    assert _named(workspace) == ["baseline", "lang_mixing", "lang_mixing,repetition"]
 
 
 def test_other_settings_make_only_that_pass_work_again(
@@ -305,7 +282,7 @@ def test_a_reply_that_says_nothing_usable_is_asked_for_again(workspace: Workspac
 def test_without_a_budget_nobody_is_asked_and_the_class_says_so(workspace: Workspace, mock: MockEndpoint) -> None:
     spec = stored_run(workspace, ask(mock))
     add_pipeline(spec.run_id, ["safety_check"], _GUARD, workspace)
-    frugal = Installation(workspace.settings, environment={}, options=CallOptions(max_tokens_total=0))
+    frugal = Workspace(workspace.settings, environment={}, options=CallOptions(max_tokens_total=0))
     materialized(spec, frugal, "pass_outputs", "scores")
     assert asked_of(mock, "guard") == 0
     assert set(workspace.lake.read("pass_outputs")["error_class"]) == {"budget"}
@@ -333,16 +310,6 @@ def test_one_pass_in_two_pipelines_asks_each_model_where_it_is(workspace: Worksp
     assert _named(workspace) == ["baseline", "repetition", "repetition,safety_check", "safety_check"]
 
 
-def test_a_pipeline_can_be_added_to_a_stored_run_beside_its_own(workspace: Workspace, mock: MockEndpoint) -> None:
-    spec = stored_run(workspace, ask(mock, passes=["repetition"]))
-    add_pipeline(spec.run_id, ["lang_mixing"], ["lang_mixing.minimum_severity=0.9"], workspace)
-    requests = mock.stats()["requests"]
-    materialized(spec, workspace, *_PASSED)
-    assert mock.stats()["requests"] == requests
-    assert _named(workspace, "metrics") == ["baseline", "lang_mixing", "repetition"]
-    assert _scores(workspace, "lang_mixing") == {("ok", None, 7.0, 0.0)}
-
-
 def test_the_floor_of_the_scale_is_told_in_the_reason(workspace: Workspace) -> None:
     with running_mock(script=_scripted(score=1)) as mock:
         halved = {"passes": ["lang_mixing"], "pass_options": ["lang_mixing.minimum_severity=0.5"]}
@@ -352,23 +319,19 @@ def test_the_floor_of_the_scale_is_told_in_the_reason(workspace: Workspace) -> N
     assert all("floored" in deltas[0]["reason"] for deltas in rows["deltas"])
 
 
-class _FirstConfig(LangMixingConfig):
-    minimum_severity: float = 0.4
-
-
 @pytest.fixture
 def first_version(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """The pass as it was when every leak cost four tenths; `undo` brings today's."""
+    examine = LangMixing.examine
+
+    def four_tenths(self: LangMixing, answer: Answer) -> Finding:
+        found = examine(self, answer)
+        return replace(found, severity=0.4) if found.severity else found
+
     with monkeypatch.context() as then:
         then.setattr(LangMixing, "version", "0")
-        then.setattr(LangMixing, "config_class", _FirstConfig)
-        then.setattr(LangMixing, "earlier_defaults", {})
+        then.setattr(LangMixing, "examine", four_tenths)
         yield then
-
-
-def _raise_version(first_version: pytest.MonkeyPatch, monkeypatch: pytest.MonkeyPatch) -> None:
-    first_version.undo()
-    monkeypatch.setattr(LangMixing, "earlier_defaults", {"0": {"minimum_severity": 0.4}})
 
 
 def _versions(workspace: Workspace) -> list[tuple[str, float]]:
@@ -381,11 +344,10 @@ def test_a_new_version_leaves_a_complete_run_as_it_is_and_looks_at_new_answers(
     mock: MockEndpoint,
     examined: dict[str, int],
     first_version: pytest.MonkeyPatch,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec = _run(workspace, mock, passes=["lang_mixing", "repetition"])
     requests, versions = mock.stats()["requests"], workspace.lake.versions()
-    _raise_version(first_version, monkeypatch)
+    first_version.undo()
 
     again = _run(workspace, mock, passes=["lang_mixing", "repetition"])
     assert (again, workspace.lake.versions()) == (spec, versions)
@@ -418,11 +380,10 @@ def test_reprocessing_looks_again_with_todays_version_and_its_defaults(
     workspace: Workspace,
     mock: MockEndpoint,
     first_version: pytest.MonkeyPatch,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec = _run(workspace, mock, "pass_outputs", "scores", passes=["lang_mixing"])
     requests = mock.stats()["requests"]
-    _raise_version(first_version, monkeypatch)
+    first_version.undo()
     for stage in ("pass_outputs", "scores"):
         materialize(stage, spec.run_id, ["tengu"], workspace, reprocess=True)
     ((version, severity),) = _versions(workspace)
@@ -435,13 +396,30 @@ def test_what_a_model_was_asked_about_stands_also_when_a_run_is_reprocessed(
     workspace: Workspace,
     mock: MockEndpoint,
     first_version: pytest.MonkeyPatch,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mock.options.script = _scripted(guard="LEAKS: 1")
     confirmed = {"passes": ["lang_mixing"], "pass_options": ["lang_mixing.confirm_with=guard"]}
     spec = _run(workspace, mock, "pass_outputs", **confirmed)
     before = workspace.lake.read("pass_outputs")
-    _raise_version(first_version, monkeypatch)
-    frugal = Installation(workspace.settings, environment={}, options=CallOptions(max_tokens_total=0))
+    first_version.undo()
+    frugal = Workspace(workspace.settings, environment={}, options=CallOptions(max_tokens_total=0))
     materialize("pass_outputs", spec.run_id, ["tengu"], frugal, reprocess=True)
     assert workspace.lake.read("pass_outputs").equals(before)
+
+
+def test_baseline_rows_are_the_same_to_the_last_bit_with_passes_beside_them(
+    workspace: Workspace, mock: MockEndpoint
+) -> None:
+    before = _baseline(workspace)
+    assert [len(frame) for frame in before] == [5, 3]
+    _run(workspace, mock, passes=["lang_mixing", "repetition"])
+    for then, now in zip(before, _baseline(workspace), strict=True):
+        assert now.equals(then, null_equal=True)
+    assert _named(workspace) == ["baseline", "lang_mixing", "lang_mixing,repetition"]
+
+
+def _baseline(workspace: Workspace) -> list[pl.DataFrame]:
+    """The scores and metrics without passes, all but when they were written."""
+    frames = [workspace.lake.read(table).filter(pipeline="baseline") for table in ("scores", "metrics")]
+    keys = (["judge", "question_id"], ["judge", "null_policy"])
+    return [frame.drop("created_at").sort(key) for frame, key in zip(frames, keys, strict=True)]

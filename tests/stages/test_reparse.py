@@ -1,6 +1,5 @@
 """Scores found again in stored outputs: nobody is asked."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -8,26 +7,19 @@ import polars as pl
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.journal.records import Call
-from shaberi_dagster.judges import llm
-from shaberi_dagster.judges.parse import ParsedScore
-from shaberi_dagster.judges.parse import parse_score as parse
+from shaberi_dagster.lake.journal.records import Call
 from shaberi_dagster.runs.spec import CallOptions, RunSpec
+from shaberi_dagster.runs.stages.evaluation import materialize
+from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.tasks.judges import llm
+from shaberi_dagster.tasks.judges.parse import ParsedScore
+from shaberi_dagster.tasks.judges.parse import parse_score as parse
 from shaberi_dagster.util.progress import LogReporter
-from tests.example_runs import ask, asked_of, checks, materialized, own_engine, stored_run
+from tests.example_runs import ask, asked_of, checks, materialized, stored_run
 from tests.mock_endpoint import MockEndpoint, Scripted, running_mock
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(autouse=True)
-def engine() -> Iterator[None]:
-    with own_engine({}):
-        yield
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 
 def _scripted(judged: Scripted, fallback: Scripted = "FINAL SCORE: 3") -> Any:
@@ -204,7 +196,7 @@ def test_the_output_that_is_read_is_the_rows_own_though_another_run_paid_for_the
     with running_mock(script=_scripted("FINAL SCORE: 7")) as mock:
         spec = _judged(workspace, mock)
         mock.options.script = _scripted("FINAL SCORE: 2")
-        fresh = Installation(workspace.settings, environment={}, options=CallOptions(fresh=True))
+        fresh = Workspace(workspace.settings, environment={}, options=CallOptions(fresh=True))
         other = _judged(fresh, mock, tag="other")
         hashes = workspace.lake.read("judgements")["request_hash"]
         assert hashes.n_unique() < len(hashes), "answers to equal questions are equal, so requests are"
@@ -232,14 +224,6 @@ def test_superseded_judgements_are_not_read_again(workspace: Workspace) -> None:
     assert before["superseded"].sum() == 1
     _reparsed(spec, workspace)
     assert workspace.lake.read("judgements").equals(before)
-
-
-def test_a_run_without_judgements_has_nothing_to_read(workspace: Workspace, mock: MockEndpoint) -> None:
-    spec = stored_run(workspace, ask(mock))
-    outcome, said = _reparsed(spec, workspace)
-    assert "0 of 0 stored outputs give another score than before" in said
-    assert outcome.facts["rows"] == 0
-    assert mock.stats()["requests"] == 0
 
 
 def test_calls_that_an_interrupted_stage_left_in_its_journal_are_not_lost(workspace: Workspace) -> None:

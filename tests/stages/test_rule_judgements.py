@@ -10,24 +10,23 @@ import orjson
 import polars as pl
 import pytest
 
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.judges import rule
-from shaberi_dagster.judges.rule import read_verdict
-from shaberi_dagster.judges.rules.base import Verdict
-from shaberi_dagster.judges.rules.match import MatchGrader
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stages.evaluation import materialize
+from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.tasks.judges import rule
+from shaberi_dagster.tasks.judges.rule import read_verdict
+from shaberi_dagster.tasks.judges.rules.base import Verdict
+from shaberi_dagster.tasks.judges.rules.match import MatchGrader
 from shaberi_dagster.util.identity import sha256_text
 from tests.commands import lake_of
 from tests.ensembles import GRADER, MODEL, ask_ensemble, ensemble_stages, prompt_of, question_in, scripted
 from tests.example_runs import asked_of, checks, own_engine, stored_run
-from tests.mock_endpoint import MockEndpoint, Scripted, running_mock, web
+from tests.mock_endpoint import MockEndpoint, running_mock, web
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine")]
 
 _RULE, _MODEL = "rule:match", f"rule:match+{GRADER}"
 _ANSWERS = {
@@ -40,12 +39,6 @@ _ANSWERS = {
 """By reference: the rule can tell only the first."""
 _VERDICTS = {"W": "correct", "Mary Shelley": "incorrect", "Canberra": "no_answer", "Saturn": None}
 _PER_QUESTION = 3 + 2  # samples, and the strategies single and plurality
-
-
-@pytest.fixture(autouse=True)
-def engine() -> Iterator[None]:
-    with own_engine({}):
-        yield
 
 
 def _says(body: dict[str, Any]) -> str:
@@ -87,7 +80,7 @@ class _Graded:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_Graded]:
-    own = Installation(Settings.from_environment(lake_of(tmp_path_factory.mktemp("kept"))), environment={})
+    own = Workspace(Settings.from_environment(lake_of(tmp_path_factory.mktemp("kept"))), environment={})
     with running_mock(script=_SCRIPT) as mock:
         with own_engine({}):
             spec, outcome = _graded(own, mock)
@@ -137,13 +130,6 @@ def test_the_rule_is_one_judge_and_with_a_model_where_it_cannot_tell_another(
     assert outcome.facts["rows"] == outcome.facts["planned"] == 5 * _PER_QUESTION * 2
     assert outcome.facts["mean_score"] == pytest.approx(15 / 20)
     assert checks(outcome) == {"complete": True, "few_failures": False, "within_scale": True, "fresh": True}
-
-
-@pytest.mark.usefixtures("graded")
-def test_samples_and_the_answers_of_strategies_are_judged(workspace: Workspace) -> None:
-    rows = _rows(workspace).filter(judge=_RULE)
-    counts = rows.group_by("strategy", "sample_index").len().sort("strategy", "sample_index").rows()
-    assert counts == [(None, 0, 5), (None, 1, 5), (None, 2, 5), ("plurality", 0, 5), ("single", 0, 5)]
 
 
 @pytest.mark.usefixtures("graded")
@@ -236,18 +222,6 @@ def test_the_leaderboard_tells_versions_of_a_rule_apart(
         ).fetchall()
     assert {run_id for run_id, _ in rows} == {graded_by_version_1.run_id, later.run_id}
     assert len({config_hash for _, config_hash in rows}) == len(rows) == 2
-
-
-def test_a_call_that_failed_is_tried_again(workspace: Workspace, mock: MockEndpoint) -> None:
-    def refused(_: dict[str, Any]) -> Scripted:
-        return web.json_response({"error": {"message": "no"}}, status=400)
-
-    mock.options.script = scripted(mock_model=_says, grader=refused)
-    spec, outcome = _graded(workspace, mock)
-    assert outcome.facts["failures_by_class"] == {"abstained": 20, "permanent": 20}
-    mock.options.script = scripted(mock_model=_says, grader=_grades)
-    ensemble_stages(spec, workspace, "judgements")
-    assert _found(workspace, _MODEL)["W"] == {("ok", None, 1.0, "model")}
 
 
 def test_another_answer_supersedes_its_judgement(workspace: Workspace, graded: _Graded) -> None:

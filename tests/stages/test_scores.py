@@ -8,16 +8,15 @@ import orjson
 import polars as pl
 import pytest
 
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
-from shaberi_dagster.passes.registry import make_pipeline
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import PassSpec, RunRequest, RunSpec
+from shaberi_dagster.runs.stages.metrics import Metrics, set_status
+from shaberi_dagster.runs.stages.scores import Scores
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.metrics import Metrics, measure_runs, set_status
-from shaberi_dagster.stages.scores import Scores, score_runs
+from shaberi_dagster.tasks.passes.registry import make_pipeline
 from tests.example_runs import checks
 from tests.sizes import size
 
@@ -199,28 +198,6 @@ def test_scores_and_metrics_of_other_runs_stay_as_they_are(workspace: Workspace)
     assert workspace.lake.read("metrics").height == 12, "measuring again replaces"
 
 
-@pytest.mark.parametrize(("benchmark", "factor"), [("elyza", 2.0), ("tengu", 1.0), ("mt_bench", 1.0), ("rakuda", 1.0)])
-def test_only_elyza_is_reported_on_another_scale(benchmark: str, factor: float, workspace: Workspace) -> None:
-    spec = _spec(workspace, benchmarks=[benchmark], judge_models=["j"])
-    count = spec.benchmarks[benchmark].n_questions
-    _scored(workspace, spec, {"j": [3.0] * count})
-    assert get_benchmark(benchmark).reported_multiplier == factor
-    assert workspace.lake.read("metrics")["score"].to_list() == [3.0 * factor] * 3
-
-
-def test_the_leaderboard_is_the_legacy_policy_and_the_macro_any(workspace: Workspace) -> None:
-    spec = _spec(workspace, judge_models=["j"])
-    _scored(workspace, spec, {"j": [4.0, 4.0, 4.0, None, None]})
-    with open_catalog(workspace.settings.warehouse) as catalog:
-        columns = "score, n_planned, n_scored, n_failed, n_excluded, null_policy"
-        legacy = run_query(catalog, f"select {columns} from leaderboard").fetchall()
-        assert legacy == [(8.0, 5, 3, 2, 0, "legacy")]
-        zero = run_query(catalog, f"select {columns} from leaderboard_under('zero')").fetchall()
-        assert zero == [(pytest.approx(2 * 14 / 5), 5, 3, 2, 0, "zero")]
-        strict = run_query(catalog, f"select {columns} from leaderboard_under('strict')").fetchall()
-        assert strict == [(None, 5, 3, 2, 0, "strict")]
-
-
 def test_stale_and_orphaned_judgements_are_listed_and_others_not(workspace: Workspace) -> None:
     spec = _spec(workspace)
     answers = [_answer(spec, "elyza", question) for question in range(3)]
@@ -305,11 +282,6 @@ def test_scoring_again_writes_nothing_until_a_judgement_is_another(workspace: Wo
         assert run_query(catalog, "select distinct score from scores where benchmark = 'elyza'").fetchall() == [(4.0,)]
 
 
-def _third(workspace: Workspace) -> tuple[Any, ...]:
-    request = RunRequest(model="x", benchmarks=["elyza"], base_url=_URL, judge_models=["l"], judge_base_url=_URL)
-    return plan_run(request, workspace).judges
-
-
 def test_an_excluded_answer_does_not_keep_a_run_from_being_complete(workspace: Workspace) -> None:
     spec = _spec(workspace, judge_models=["j"])
     answers = [_answer(spec, "elyza", question) for question in range(5)]
@@ -376,20 +348,6 @@ def test_statistics_of_a_multi_run_are_those_of_a_sample(workspace: Workspace) -
         assert math.isclose(sd, statistics.stdev(values))
 
 
-def test_statistics_of_the_first_runs_only(workspace: Workspace) -> None:
-    found = _statistics(workspace, _three_runs(), "run_statistics_of(2)")
-    assert (found["tengu"][0], found["tengu"][-1]) == (2, _TENGU[:2])
-
-
-def test_one_run_has_no_standard_deviation(workspace: Workspace) -> None:
-    found = _statistics(workspace, [_metric("t", "tengu", 6.0), _metric("t", "rakuda", 8.0)])
-    assert found == {
-        "tengu": (1, 6.0, None, 6.0, 6.0, [6.0]),
-        "rakuda": (1, 8.0, None, 8.0, 8.0, [8.0]),
-        "overall": (1, 7.0, None, 7.0, 7.0, [7.0]),
-    }
-
-
 def test_there_is_no_overall_when_a_run_lacks_a_benchmark(workspace: Workspace) -> None:
     found = _statistics(workspace, _three_runs()[:-1])
     assert set(found) == {"tengu", "rakuda"}
@@ -426,36 +384,6 @@ def test_judges_and_policies_are_never_mixed(workspace: Workspace) -> None:
             "select judge, null_policy, n_runs, mean from run_statistics where benchmark = 'overall'"
         )
         assert sorted(found.fetchall()) == [("j", "legacy", 1, 5.0), ("j", "zero", 1, 4.0), ("k", "legacy", 1, 3.0)]
-
-
-def test_token_usage_counts_what_is_not_known(workspace: Workspace) -> None:
-    spec = _spec(workspace)
-    call = {"run_id": spec.run_id, "stage": "answers", "benchmark": "elyza", "model": "m", "base_url": _URL}
-    call |= {"status": "ok", "created_at": _NOW, "prompt_tokens": 10, "completion_tokens": 2, "cost_usd": 0.5}
-    rows = [
-        call | {"request_hash": "a"},
-        call | {"request_hash": "b", "prompt_tokens": None, "completion_tokens": None, "cost_usd": None},
-        call | {"request_hash": "c", "status": "error", "prompt_tokens": None, "cost_usd": None},
-    ]
-    workspace.lake.append("calls", pl.DataFrame(rows, infer_schema_length=None))
-    with connect(workspace.lake) as connection:
-        found = connection.sql("from token_usage").fetchall()
-        names = [column[0] for column in connection.sql("from token_usage").description]
-    assert len(found) == 1
-    row = dict(zip(names, found[0], strict=True))
-    assert (row["model"], row["run_tag"], row["called_model"], row["calls"], row["failed_calls"]) == (
-        "m",
-        "default",
-        "m",
-        3,
-        1,
-    )
-    assert (row["prompt_tokens"], row["calls_without_usage"], row["cost_usd"], row["calls_without_price"]) == (
-        10,
-        1,
-        0.5,
-        1,
-    )
 
 
 def _with_passes(spec: RunSpec, workspace: Workspace, findings: list[dict[str, Any]]) -> RunSpec:
@@ -514,62 +442,3 @@ def test_a_score_without_a_finding_of_its_text_is_a_failure_under_the_pipeline_o
     ]
     # The outcome, like the run's state, is that of the scores without passes.
     assert outcome.facts["n_failed"] == 1
-
-
-def test_scores_of_several_runs_are_derived_at_once(workspace: Workspace) -> None:
-    specs = [_spec(workspace, judge_models=["j"], tag=tag) for tag in ("a", "b", "c")]
-    for given, spec in enumerate(specs, start=1):
-        answers = [_answer(spec, "elyza", question) for question in range(5)]
-        _store(workspace, answers, [_judgement(answer, "j", float(given)) for answer in answers])
-    first, last = specs[0].run_id, specs[2].run_id
-    judges = pl.DataFrame({"run_id": [first, last], "benchmark": ["elyza"] * 2, "judge": ["j"] * 2})
-    assert score_runs(judges, [], workspace).height == 10
-    planned = pl.DataFrame(
-        {
-            "run_id": [first, last],
-            "base_tag": ["a", "c"],
-            "run_number": [None, None],
-            "benchmark": ["elyza"] * 2,
-            "n_planned": [5, 5],
-            "n_questions": [5, 5],
-        }
-    )
-    assert [changed for _, changed in (measure_runs(planned, workspace), measure_runs(planned, workspace))] == [
-        True,
-        False,
-    ]
-    found = workspace.lake.read("metrics").filter(null_policy="strict").sort("run_id").select("run_id", "score").rows()
-    assert found == [(first, 2.0), (last, 6.0)], "the run between them is left alone"
-
-
-def test_an_ensemble_is_complete_when_samples_and_every_strategy_have_their_metrics(workspace: Workspace) -> None:
-    request = RunRequest(model="m", base_url=_URL, benchmarks=["gsm8k"], samples=3, strategies=["plurality"], limit=2)
-    spec = plan_run(request, workspace)
-    store_run(spec, workspace)
-    samples = [_answer(spec, "gsm8k", question, sample) for question in range(2) for sample in range(3)]
-    merged = [
-        {name: value for name, value in _answer(spec, "gsm8k", question).items() if name != "sample_index"}
-        | {"strategy": strategy, "answer_hash": f"{strategy}{question}"}
-        for question in range(2)
-        for strategy in ("single", "plurality")
-    ]
-    workspace.lake.append("consensus", pl.DataFrame(merged, infer_schema_length=None))
-    graded = [_judgement(answer, "rule:numeric", 1.0) for answer in samples]
-    graded += [_judgement(answer | {"sample_index": 0}, "rule:numeric", 1.0) for answer in merged[:-1]]
-    _store(workspace, samples, graded)
-
-    (outcome,) = Scores(RunPlan(spec, ["gsm8k"], workspace)).materialize()
-    assert checks(outcome) == {"complete": True}
-    Metrics(RunPlan(spec, ["gsm8k"], workspace)).materialize()
-    assert workspace.lake.read("runs")["status"].to_list() == ["partial"]
-    last = _judgement(merged[-1] | {"sample_index": 0}, "rule:numeric", 0.0)
-    workspace.lake.append("judgements", pl.DataFrame([last], infer_schema_length=None))
-    Scores(RunPlan(spec, ["gsm8k"], workspace)).materialize()
-    Metrics(RunPlan(spec, ["gsm8k"], workspace)).materialize()
-    assert workspace.lake.read("runs")["status"].to_list() == ["complete"]
-    metrics = workspace.lake.read("metrics").filter(null_policy="strict").sort("strategy")
-    assert metrics.select("strategy", "n_planned", "score").rows() == [
-        (None, 6, 1.0),
-        ("plurality", 2, 0.5),
-        ("single", 2, 1.0),
-    ]

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.errors import ShaberiError
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import CallOptions
+from shaberi_dagster.runs.stages.evaluation import materialize
+from shaberi_dagster.runs.stages.ordered import calling_stage
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.stages.ordered import calling_stage
+from shaberi_dagster.util.errors import ShaberiError
 from tests.example_runs import ask, stored_run
 from tests.mock_endpoint import content_for, running_mock
 from tests.object_storage import running_store
@@ -28,12 +28,12 @@ _ROOT = Path(__file__).resolve().parents[2]
 _QUESTIONS = 40
 _WORK = """
 import sys
-from shaberi_dagster.stages.evaluation import materialize
-from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.runs.stages.evaluation import materialize
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
 options = CallOptions(reuse=True)
-materialize("answers", sys.argv[1], ["rakuda"], Installation(Settings.from_environment(), environment={}, options=options))
+materialize("answers", sys.argv[1], ["rakuda"], Workspace(Settings.from_environment(), environment={}, options=options))
 """
 
 
@@ -46,7 +46,7 @@ def here(tmp_path, monkeypatch, database):
         monkeypatch.setenv("SHABERI_WAREHOUSE", store.uri)
         monkeypatch.setenv("SHABERI_DATABASE_URL", database)
         monkeypatch.setenv("SHABERI_MIRRORS", str(tmp_path / "here"))
-        yield Installation(Settings.from_environment(), environment={}, options=CallOptions(reuse=True))
+        yield Workspace(Settings.from_environment(), environment={}, options=CallOptions(reuse=True))
 
 
 def _at_work_there(run_id, tmp_path):
@@ -118,7 +118,7 @@ def test_a_call_that_another_host_paid_for_and_committed_meanwhile_is_found(here
         paid = stage.paid_calls(survey.stored)
         assert paid.find(wanted) == paid.news(wanted[:1]) == {}
 
-        there = Installation(replace(here.settings, warehouse=tmp_path / "there"), environment={}, options=here.options)
+        there = Workspace(replace(here.settings, warehouse=tmp_path / "there"), environment={}, options=here.options)
         shutil.copytree(here.settings.warehouse, there.settings.warehouse)
         materialize("answers", first.run_id, ["rakuda"], there)
 

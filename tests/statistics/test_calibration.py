@@ -1,11 +1,7 @@
-import sys
-
 import numpy as np
-import polars as pl
 import pytest
 from scipy import stats
 
-from perf import decide
 from shaberi_dagster.statistics.calibration import (
     Pairs,
     calibrate,
@@ -107,44 +103,3 @@ def test_where_the_limits_cannot_be_kept_there_is_no_constant():
 @pytest.mark.parametrize(("n_models", "n_families"), [(59, 10), (80, 5)])
 def test_with_little_history_nothing_is_calibrated(n_models, n_families):
     assert calibrated(models(n_models), [f"f{number % n_families}" for number in range(n_models)]) is None
-
-
-@pytest.fixture
-def files(tmp_path):
-    """Score files of two judges, of which one has little history."""
-    frames = {}
-    for name, seed in (("history", 0), ("candidates", 1)):
-        rows = []
-        for judge, n in (("j1", 70), ("j2", 20)):
-            scores = models(n if name == "history" else 8, seed=seed, benchmarks=["elyza"] * 50 + ["tengu"] * 70)
-            rows += [
-                {
-                    "judge": judge,
-                    "model": f"fam{'abcdefghij'[model % 10] * 2}-{name}{model}",
-                    "benchmark": "elyza" if question < 50 else "tengu",
-                    "question_id": f"q{question}",
-                    "score": score,
-                }
-                for model, own in enumerate(scores)
-                if own.mean() >= 4
-                for question, score in enumerate(own)
-            ]
-        frames[name] = tmp_path / f"{name}.parquet"
-        pl.DataFrame(rows).write_parquet(frames[name])
-    return frames
-
-
-def test_the_script_replays_decisions_of_each_judge(files, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(decide, "_FEWEST_SCORES", 100)
-    scores = tmp_path / "scores.parquet"
-    pl.concat(map(pl.read_parquet, files.values())).write_parquet(scores)
-    monkeypatch.setattr(sys, "argv", ["decide.py", str(scores), "--decisions", "12", "--seeds", "1"])
-
-    decide.main()
-
-    titles, _, *rows = (
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in capsys.readouterr().out.splitlines()
-    )
-    found = [dict(zip(titles, row, strict=True)) for row in rows]
-    assert {row["judge"] for row in found} == {"j1", "j2"}
-    assert {row["judge"]: row["boundary"] for row in found}["j2"] == "anytime", "20 models are no history"

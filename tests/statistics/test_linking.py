@@ -4,7 +4,7 @@ import pytest
 import statsmodels.api as sm
 from scipy import stats
 
-from perf.link import Design, simulated
+from perf.simulation import Design, simulated
 from shaberi_dagster.statistics.comparison import OVERALL
 from shaberi_dagster.statistics.linking import (
     chance_granted,

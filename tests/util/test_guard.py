@@ -10,7 +10,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.guard import READING, Access, Guard
 
 pytestmark = pytest.mark.unit

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import (
     check_model_name,
     check_run_tag,

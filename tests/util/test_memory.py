@@ -1,40 +1,19 @@
-"""Commands set the allocators of their libraries."""
+"""Commands set the allocators of their libraries, and load little."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from shaberi_dagster.cli import start
-
-_MEBIBYTE = 1 << 20
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is counted by Linux")
+from shaberi_dagster.util.memory import keep_little
 
 
-@pytest.mark.parametrize("chosen", [None, "narenas:7"])
-def test_commands_set_allocators_before_libraries_are_loaded_unless_the_user_has(
-    monkeypatch: pytest.MonkeyPatch, chosen: str | None
-) -> None:
-    name = "_RJEM_MALLOC_CONF"
-    monkeypatch.setenv(name, chosen or "")
-    if chosen is None:
-        monkeypatch.delenv(name)
-    seen: list[str | None] = []
-
-    def run_command(_: object) -> int:
-        seen.append(os.environ.get(name))
-        return 0
-
-    command = SimpleNamespace(app=None, run_command=run_command, end_at_once=lambda _: None)
-    loaded: Callable[[str], SimpleNamespace] = lambda _: command  # noqa: E731
-    monkeypatch.setattr(start, "import_module", loaded)
-    monkeypatch.setattr(start, "take_interrupts", lambda _: None)
-    start.run_evals()
-    assert seen == [chosen or "narenas:2,dirty_decay_ms:20,muzzy_decay_ms:0"]
+def test_allocators_are_set_unless_the_user_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = {"_RJEM_MALLOC_CONF": "narenas:7"}
+    monkeypatch.setattr(os, "environ", variables)
+    keep_little()
+    assert (variables["_RJEM_MALLOC_CONF"], variables["MALLOC_ARENA_MAX"]) == ("narenas:7", "2")
 
 
 @pytest.mark.long
@@ -46,8 +25,3 @@ import shaberi_dagster.definitions
 assert "scipy.stats" not in sys.modules
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
-
-
-def _resident() -> int:
-    """Bytes of this process that are in memory."""
-    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")

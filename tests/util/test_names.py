@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import shaberi_dagster
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.names import check_known, did_you_mean
 
 pytestmark = pytest.mark.unit

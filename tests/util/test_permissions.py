@@ -13,9 +13,9 @@ import pytest
 
 from shaberi_dagster import evaluate
 from shaberi_dagster.defs.cluster.folder import environment_of as environment_of_cluster
-from shaberi_dagster.defs.doctor.examination import _privacy
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.doctor.examination import _privacy
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.permissions import is_open_to_others, make_folder, private_files, shared_group, user_umask
 from shaberi_dagster.util.ports import free_ports
 from tests.commands import SCRIPTS, lake_of, run, run_anew, started

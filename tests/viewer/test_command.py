@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.viewer.web.server import serve
 from tests.viewer.site import make_lake
 

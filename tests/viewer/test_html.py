@@ -8,17 +8,18 @@ from datetime import UTC, datetime
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+from cyclopts import CycloptsError
 
 from shaberi_dagster.cli.shaberi import app
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.lake.catalog import open_catalog
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.viewer.html import about_lake, write_html
 from shaberi_dagster.viewer.requests import FileRequest
 from shaberi_dagster.viewer.web.pages import Source
 from shaberi_dagster.viewer.web.templates import STATIC
+from tests.invoked import invoke
 from tests.viewer.site import make_lake
 
 pytestmark = pytest.mark.integration
@@ -29,7 +30,7 @@ NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 @pytest.fixture(scope="module")
 def warehouse(tmp_path_factory):
     place = tmp_path_factory.mktemp("html")
-    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(place / "warehouse")}), environment={})
     make_lake(workspace, place / "tree")
     return place / "warehouse"
 
@@ -97,14 +98,14 @@ def test_the_command_writes_the_file_and_says_what_it_cannot(warehouse, tmp_path
     target = tmp_path / "deep" / "report.html"
     arguments = ["report", "--html", str(target), "--model", "best", "--model", "second", "--judge", "judge-b"]
 
-    assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert invoke(app, arguments).exit_code == 0
     assert "Judge judge-b" in target.read_text(encoding="utf-8")
     with pytest.raises(ConfigurationError, match="two to 5 models"):
         written(warehouse, models=["best"])
-    with pytest.raises(ConfigurationError, match="deep is a folder: name a file"):
-        CliRunner().invoke(app, [*arguments[:2], str(target.parent), *arguments[3:]], catch_exceptions=False)
+    with pytest.raises(CycloptsError, match="deep is a folder: name a file"):
+        invoke(app, [*arguments[:2], str(target.parent), *arguments[3:]])
     with pytest.raises(ConfigurationError, match="--html"):
-        CliRunner().invoke(app, ["report"], catch_exceptions=False)
+        invoke(app, ["report"])
 
 
 def test_a_comparison_is_a_file_with_the_questions_and_answers_of_both(warehouse, tmp_path, monkeypatch):
@@ -112,7 +113,7 @@ def test_a_comparison_is_a_file_with_the_questions_and_answers_of_both(warehouse
     target = tmp_path / "deep" / "compared.html"
     arguments = ["compare", "best", "second", "--tag", "legacy", "--judge", "judge-b", "--null-policy", "zero"]
 
-    told = CliRunner().invoke(app, [*arguments, "--html", str(target)])
+    told = invoke(app, [*arguments, "--html", str(target)])
 
     assert re.search(r"compared\.html: 0\.\d MB", told.stderr)
     text = target.read_text(encoding="utf-8")

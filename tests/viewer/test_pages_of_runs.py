@@ -6,7 +6,6 @@ import tarfile
 import polars as pl
 import pytest
 
-from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.compaction import compact_lake
 from tests.archives import extract
 from tests.kept_lake.contents import ARCHIVE, workspace_of
@@ -34,10 +33,10 @@ def test_what_passes_took_off_and_where_stands_beside_the_answer(site):
     page = site.get("/question?set=rakuda@3-98bbfce6&position=1&m=kept-passes&passes=lang_mixing&view=raw").text
 
     assert '<mark title="simplified_chinese">' in page
-    assert "lang_mixing -3.00" in page
+    assert "lang_mixing -1.80" in page
     assert "78.4% of the letters" in page
     (score,) = re.findall(r'<span class="score [^"]*">([^<]*)</span>', page)
-    assert score == "1.00"
+    assert score == "2.20"
 
 
 def test_the_leaderboard_after_passes_has_the_runs_that_took_them_with_their_lower_means(site):
@@ -47,7 +46,7 @@ def test_the_leaderboard_after_passes_has_the_runs_that_took_them_with_their_low
         )
 
     assert means("/")["kept-passes"] == "3.33"
-    assert means("/?passes=lang_mixing") == {"kept-passes": "2.33"}
+    assert means("/?passes=lang_mixing") == {"kept-passes": "2.73"}
 
 
 def test_the_call_behind_an_answer_is_one_click_away(site):
@@ -86,15 +85,6 @@ def test_a_run_lists_its_failures_with_their_messages(site):
     assert re.search(r"<progress [^>]*></progress> 4/5", page)
 
 
-@pytest.mark.long
-def test_an_ensemble_is_reported_with_its_strategies(site):
-    page = site.get("/ensemble?run=kept-ensemble@@all").text
-
-    assert "single <b>" in page
-    assert "elo" in page.split("<h2>", 1)[1]
-    assert site.get("/ensemble").status == 200
-
-
 def test_a_run_at_work_shows_its_cost_against_what_may_be_spent(folder, site):
     run_id = "kept-killed-answers@@default"
     lake = workspace_of(folder).lake
@@ -115,22 +105,3 @@ def test_what_a_model_thought_is_folded_beside_its_answer(site):
         folded
         == '<details class="thinking"><summary>thinking, 8 characters</summary><pre class="body">まず考えます。2</pre>'
     )
-
-
-def test_the_page_of_a_model_has_its_runs_by_judge_and_its_scores_by_month(site):
-    page = site.get("/model?model=kept-judged").text
-
-    assert re.findall(r"<h2>Judge ([^ <]+)", page) == ["judge-a", "judge-a+strict", "judge-b"]
-    assert page.count('href="/run?run=kept-judged@@default"') == 3
-    months = re.findall(r'<tr><td class="name">([^<]+)</td>.*?<td>2026-11</td><td>([\d.]+)</td>', page)
-    assert {("judge-a", "6.00"), ("judge-a+strict", "7.00")} <= set(months)
-
-
-def test_the_page_of_costs_has_a_line_for_each_run_and_their_sum(folder, site):
-    page = site.get("/cost").text
-
-    with open_catalog(folder / "warehouse") as catalog:
-        ((n, n_runs),) = catalog.execute("select sum(calls)::int, count(distinct run_id) from token_usage").fetchall()
-    sums = [int(calls) for calls in re.findall(r'class="sum">.*?<td></td><td></td><td>(\d+)</td>', page)]
-    assert (len(sums), sum(sums)) == (n_runs, n)
-    assert f"for {n} calls" in page

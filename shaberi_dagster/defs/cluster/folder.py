@@ -3,43 +3,41 @@
 import fcntl
 import os
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from shaberi_dagster.defs.execution import process_name
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.permissions import make_folder
 from shaberi_dagster.util.ports import free_ports
 
 BUCKET = "lake"
 """Place of the lake in a cluster's own store."""
-_START_SECONDS = 60.0
-_LOOK_SECONDS = 0.5
+SUPERVISOR_LOG = "supervisord.log"
+"""Log of supervisord, which has it locked as long as it is at work."""
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[int]:
-    """A file descriptor that locks the folder as long as it, or a copy of it, is open.
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep other clusters out of the folder within this context.
 
     Raises:
-        ConfigurationError: Another cluster is at work there, or does not come to its end.
+        ConfigurationError: Another cluster is at work there.
     """
     with (folder / "lock").open("a+") as lock:
-        until = time.monotonic() + _START_SECONDS
-        while not _try_lock(lock.fileno()):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
             lock.seek(0)
-            owner = int(lock.read() or 0)
-            if (owner and process_name(owner)) or time.monotonic() > until:
-                raise ConfigurationError(
-                    f"a cluster is at work in {folder}: Ctrl-C where it was started, or `kill {owner}`, stops it"
-                )
-            time.sleep(_LOOK_SECONDS)  # its parts are being ended
+            raise ConfigurationError(
+                f"a cluster is at work in {folder}: Ctrl-C where it was started, or `kill {lock.read()}`, stops it"
+            ) from None
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()
-        yield lock.fileno()
+        with (folder / SUPERVISOR_LOG).open("a") as log:
+            fcntl.flock(log, fcntl.LOCK_EX)  # until the parts of a cluster that was killed have ended
+        yield
 
 
 def environment_of(folder: Path) -> dict[str, str]:
@@ -88,11 +86,3 @@ def _made_environment(folder: Path, lake: str | None) -> dict[str, str]:
         "SHABERI_WAREHOUSE": lake or f"s3://{BUCKET}/warehouse",
         **({} if lake else own_store),
     }
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -4,10 +4,9 @@ import os
 import sys
 from typing import NoReturn
 
-from shaberi_dagster.defs.execution import open_instance
-from shaberi_dagster.defs.run_records import LOCATION
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.defs.execution import LOCATION, open_instance
 from shaberi_dagster.settings import Settings, check_cluster
+from shaberi_dagster.util.errors import ConfigurationError
 
 PARTS = ("worker", "daemon", "web")
 
@@ -35,4 +34,4 @@ def command_of(part: str, host: str = "127.0.0.1", port: int = 3000, name: str =
         ]
     if part == "daemon":
         return [sys.executable, "-m", "shaberi_dagster.defs.daemon", "run", "-m", LOCATION]
-    return [sys.executable, "-m", "shaberi_dagster.defs.webserver", host, str(port)]
+    return [sys.executable, "-m", "shaberi_dagster.defs.server", host, str(port)]

@@ -2,79 +2,96 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from shaberi_dagster.defs.cluster.folder import BUCKET
-from shaberi_dagster.defs.cluster.processes import ClusterProcess
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.journal.postgres import connect
+from shaberi_dagster.defs.cluster.supervisor import Programs, command_line
+from shaberi_dagster.lake.journal.postgres import connect
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.ports import listens
 
 _SERVERS = "/usr/lib/postgresql"
 
 
-def servers_of(folder: Path, settings: Mapping[str, str]) -> list[ClusterProcess]:
-    """The servers of a cluster, in the order in which they start; a new cluster's database is made.
+def servers_of(folder: Path, settings: Mapping[str, str]) -> Programs:
+    """Return the servers of a cluster; a new cluster's database is made.
 
     Args:
         folder: Where they keep their files.
         settings: Where each listens, see `environment_of`; a store is only among them if the lake is in one of its own.
 
     Raises:
-        ConfigurationError: One of them is not installed, or cannot make its files.
+        ConfigurationError: One of them is not installed, cannot make its files, or has its port taken.
     """
-    servers = [_postgres(folder / "postgres", settings), _redis(folder / "redis", settings)]
-    return [*servers, _store(folder, settings)] if "AWS_ENDPOINT_URL" in settings else servers
+    if find_spec("supervisor") is None:
+        raise ConfigurationError("`shaberi cluster` needs the extra `cluster`: pip install 'shaberi-dagster[cluster]'")
+    ports = _ports(settings)
+    for name, port in ports.items():
+        if listens(port):
+            raise ConfigurationError(
+                f"another program has port {port}, where {name} of the cluster in {folder} listens: "
+                "stop it, or name another --folder"
+            )
+    servers = {"postgres": _postgres(folder / "postgres", settings), "redis": _redis(folder, ports["redis"])}
+    if "store" in ports:
+        servers["store"] = _store(folder, ports["store"])
+    return servers
 
 
-def _postgres(home: Path, settings: Mapping[str, str]) -> ClusterProcess:
-    url = settings["SHABERI_DATABASE_URL"]
+def silent_server(settings: Mapping[str, str]) -> str | None:
+    """Return a server that does not answer, by name; None when all do.
+
+    Args:
+        settings: As those of `servers_of`.
+    """
+    for name, port in _ports(settings).items():
+        if not listens(port):
+            return name
+    try:
+        connect(settings["SHABERI_DATABASE_URL"]).close()
+    except ConfigurationError:
+        return "postgres"
+    return None
+
+
+def _ports(settings: Mapping[str, str]) -> dict[str, int]:
+    variables = {"postgres": "SHABERI_DATABASE_URL", "redis": "SHABERI_BROKER_URL", "store": "AWS_ENDPOINT_URL"}
+    return {
+        name: urlsplit(settings[variable]).port or 0 for name, variable in variables.items() if variable in settings
+    }
+
+
+def _postgres(home: Path, settings: Mapping[str, str]) -> dict[str, str]:
     programs, user = _postgres_programs(), "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
     if not home.exists():
-        _make_database(programs, home, url, user)
-    options = [
-        f"port={_port(url)}",
-        "listen_addresses=127.0.0.1",
-        "unix_socket_directories=",  # their paths may be 107 bytes long, and nobody needs them
-        "max_connections=300",
-    ]
-    command = [
-        str(programs / "postgres"),
-        "-D",
-        str(home / "data"),
-        *(word for option in options for word in ("-c", option)),
-    ]
-    return ClusterProcess(
-        name="postgres",
-        command=command,
-        environment=os.environ | settings,
-        log=home / "log",
-        user=user,
-        stop=signal.SIGINT,
-        answers=lambda: _answers_query(url),
-    )
+        _make_database(programs, home, settings["SHABERI_DATABASE_URL"], user)
+    options = {
+        "port": _ports(settings)["postgres"],
+        "listen_addresses": "127.0.0.1",
+        "max_connections": 300,
+        "unix_socket_directories": "",  # their paths may be 107 bytes long, and nothing needs them
+    }
+    command = [str(programs / "postgres"), "-D", "postgres/data"]
+    command += [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+    return {"command": command_line(command), "stopsignal": "INT", **({"user": user} if user else {})}
 
 
-def _redis(home: Path, settings: Mapping[str, str]) -> ClusterProcess:
-    home.mkdir(exist_ok=True)
-    port = _port(settings["SHABERI_BROKER_URL"])
+def _redis(folder: Path, port: int) -> dict[str, str]:
+    (folder / "redis").mkdir(exist_ok=True)
     program = str(_program("redis-server", "redis-server"))
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", str(home), "--appendonly", "yes"]
-    return ClusterProcess("redis", command, os.environ | settings, home / "log", answers=lambda: listens(port))
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", "redis", "--appendonly", "yes"]
+    return {"command": command_line(command)}
 
 
-def _store(folder: Path, settings: Mapping[str, str]) -> ClusterProcess:
-    if find_spec("localbucket") is None:
-        raise ConfigurationError("`shaberi cluster` needs the extra `cluster`: pip install 'shaberi-dagster[cluster]'")
+def _store(folder: Path, port: int) -> dict[str, str]:
     (folder / "store" / BUCKET).mkdir(parents=True, exist_ok=True)
-    port = _port(settings["AWS_ENDPOINT_URL"])
-    command = [sys.executable, "-m", "localbucket", str(folder / "store"), "--port", str(port)]
-    return ClusterProcess("store", command, os.environ | settings, folder / "store.log", answers=lambda: listens(port))
+    command = [sys.executable, "-m", "localbucket", "store", "--port", str(port)]
+    return {"command": command_line(command)}
 
 
 def _make_database(programs: Path, home: Path, url: str, user: str | None) -> None:
@@ -116,15 +133,3 @@ def _program(name: str, package: str) -> Path:
     if found is None:
         raise ConfigurationError(f"{name} is not installed: install your system's package {package}")
     return Path(found).resolve().with_name(name)
-
-
-def _answers_query(url: str) -> bool:
-    try:
-        connect(url).close()
-    except ConfigurationError:
-        return False
-    return True
-
-
-def _port(url: str) -> int:
-    return int(url.rpartition(":")[2].partition("/")[0])

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
 
 FILES = ("evaluation_datasets_config.py", "llm_functions.py", "generate_answers.py", "judge_answers.py")
 """The suite's files that say what is sent and how it is scored."""

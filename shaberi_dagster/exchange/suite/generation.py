@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from shaberi_dagster.exchange.suite.reading import ReadSuite
-from shaberi_dagster.judges.sets import AdoptedBenchmark
+from shaberi_dagster.tasks.judges.sets import AdoptedBenchmark
 from shaberi_dagster.util.identity import sha256_json
 
 _ROW = {"question": "Q", "criteria": "C", "answer": "A"}

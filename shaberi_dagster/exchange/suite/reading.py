@@ -16,9 +16,9 @@ from typing import Any
 from shaberi_dagster.exchange.suite.checkout import FILES
 from shaberi_dagster.exchange.suite.prompts import PromptReader, RefusedError, escaped, refused
 from shaberi_dagster.exchange.suite.structure import structure
-from shaberi_dagster.judges.sets import AdoptedBenchmark, AdoptedMessage
-from shaberi_dagster.judges.suite_calls import AdoptedAnswers, AdoptedJudging
 from shaberi_dagster.plugins.discovery import load_yaml
+from shaberi_dagster.tasks.judges.sets import AdoptedBenchmark, AdoptedMessage
+from shaberi_dagster.tasks.judges.suite_calls import AdoptedAnswers, AdoptedJudging
 
 _CONFIG, _CALLS, *_ = FILES
 _TABLE, _LEFT_OUT, _EVALUATOR = "EVAL_MODEL_CONFIGS", "EXCLUDED_QUESTION_IDS_BY_DATASET", "evaluator_function"
@@ -235,10 +235,10 @@ class _Source:
         return {name: behaviour for name, behaviour in found.items() if behaviour}
 
     def _behaviour(self, part: str, name: str) -> str:
-        """Return the behaviour of a definition; "" where there is none of that name.
+        """Return the behaviour of a definition; "" without one of that name.
 
         Raises:
-            RefusedError: It is none of those that are known.
+            RefusedError: It is not one of those that are known.
         """
         (file,) = (file for file, other in known(part) if other == name)
         if (statement := self._definitions.get((file, name))) is None:
@@ -295,7 +295,7 @@ def literal(path: str, node: ast.expr, kind: type) -> Any:
     """Return the value of a literal.
 
     Raises:
-        RefusedError: It is none, or of another type.
+        RefusedError: It is not valid, or of another type.
     """
     with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         if isinstance(value := ast.literal_eval(node), kind):

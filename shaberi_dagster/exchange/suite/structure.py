@@ -29,7 +29,7 @@ def _flat(node: Any, deciding: set[int]) -> Any:
             return "…"
         case ast.JoinedStr() if any(_is_prose(part, deciding) for part in node.values):
             return [_flat(part, deciding) for part in node.values if isinstance(part, ast.FormattedValue)]
-        case ast.List() if node.elts and all(_is_text(element) for element in node.elts):
+        case ast.List() if node.elts and all(isinstance(getattr(element, "value", None), str) for element in node.elts):
             return "[str]"
         case ast.Raise(exc=ast.Call(func=error)):
             return ["raise", _flat(error, deciding)]
@@ -50,10 +50,6 @@ def _deciding(definition: ast.AST) -> Iterator[int]:
         if is_method:
             for argument in (node.func.value, *node.args):  # type: ignore[attr-defined]
                 yield from map(id, (argument, *getattr(argument, "elts", ())))
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _is_prose(node: ast.AST, deciding: set[int]) -> bool:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import yaml
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.suite.checkout import Checkout, read_checkout
 from shaberi_dagster.exchange.suite.generation import generation_of
 from shaberi_dagster.exchange.suite.prompts import RefusedError
-from shaberi_dagster.exchange.suite.reading import ReadSuite, read_suite
-from shaberi_dagster.judges.sets import ADOPTED, FORMAT, AdoptedSet
+from shaberi_dagster.exchange.suite.reading import read_suite
 from shaberi_dagster.plugins.discovery import check_name
+from shaberi_dagster.tasks.judges.sets import ADOPTED, FORMAT, AdoptedSet
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.permissions import user_umask
 
 _HEAD = """\
@@ -78,11 +78,23 @@ def adopt(path: Path, commit: str | None, name: str | None, folder: Path, taken:
     except RefusedError as error:
         raise ConfigurationError(f"nothing can be adopted: {error}") from error
     suite.refused = [*checkout.unreadable, *suite.refused]
-    name = _checked_name(name or _default_name(checkout), taken)
+    name = name or _default_name(checkout)
+    check_name(name)
+    if name in taken:
+        raise ConfigurationError(f"{name} is the name of a judge or a variant of prompts: give another --name")
     if not suite.benchmarks:
         reasons = "".join(f"\n  {reason}" for reason in suite.refused)
         raise ConfigurationError(f"nothing can be adopted, no benchmark was read:{reasons}")
-    adopted = _adopted(checkout, suite)
+    adopted = AdoptedSet(
+        format=FORMAT,
+        source=checkout.source,
+        commit=checkout.commit,
+        generation=generation_of(suite),
+        refused=tuple(suite.refused),
+        benchmarks=suite.benchmarks,
+        judging=suite.judging,
+        answers=suite.answers,
+    )
     file = folder / ADOPTED.folder / f"{name}.yaml"
     values = adopted.model_dump(mode="json", exclude_defaults=True)
     text = _HEAD + yaml.dump(values, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=4096)
@@ -95,27 +107,7 @@ def adopt(path: Path, commit: str | None, name: str | None, folder: Path, taken:
     return Adoption(name, file, adopted)
 
 
-def _adopted(checkout: Checkout, suite: ReadSuite) -> AdoptedSet:
-    return AdoptedSet(
-        format=FORMAT,
-        source=checkout.source,
-        commit=checkout.commit,
-        generation=generation_of(suite),
-        refused=tuple(suite.refused),
-        benchmarks=suite.benchmarks,
-        judging=suite.judging,
-        answers=suite.answers,
-    )
-
-
 def _default_name(checkout: Checkout) -> str:
     word = re.sub(r"[^a-z0-9]+", "_", checkout.source.lower()).strip("_")
     word = word if word[:1].isalpha() else f"suite_{word}".rstrip("_")
     return f"{word}_{checkout.commit[:_SHOWN_OF_COMMIT]}" if checkout.commit else word
-
-
-def _checked_name(name: str, taken: Collection[str]) -> str:
-    check_name(name)
-    if name in taken:
-        raise ConfigurationError(f"{name} is the name of a judge or a variant of prompts: give another --name")
-    return name

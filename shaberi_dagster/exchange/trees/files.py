@@ -22,8 +22,8 @@ from typing import BinaryIO, Literal, cast
 
 import polars as pl
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.lake.schemas import LEGACY_FILES
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import check_model_name
 
 Kind = Literal["answers", "judgements", "unknown"]
@@ -43,26 +43,18 @@ UNREADABLE = (OSError, EOFError, zlib.error)
 """Errors that reading a file can raise."""
 
 
-@dataclass(frozen=True)
-class Dataset:
-    """Benchmark and question set that a dataset folder is meant to hold.
-
-    Attributes:
-        benchmark: The benchmark of its questions, wherever the text of a question does not say otherwise.
-        question_set: The set of its complete files.
-    """
-
-    benchmark: str
-    question_set: str
-
-
-DATASETS: Mapping[str, Dataset] = {
-    "elyza__ELYZA-tasks-100": Dataset("elyza", "elyza@100"),
-    "lightblue__tengu_bench": Dataset("tengu", "tengu@120"),
-    "shisa-ai__ja-mt-bench-1shot": Dataset("mt_bench", "mt_bench@60"),
-    "yuzuai__rakuda-questions": Dataset("rakuda", "rakuda@40"),
-    "lightblue__japanes-mt-bench-oneshot": Dataset("mt_bench", "mt_bench@80"),
+DATASETS: Mapping[str, tuple[str, str]] = {
+    "elyza__ELYZA-tasks-100": ("elyza", "elyza@100"),
+    "lightblue__tengu_bench": ("tengu", "tengu@120"),
+    "shisa-ai__ja-mt-bench-1shot": ("mt_bench", "mt_bench@60"),
+    "yuzuai__rakuda-questions": ("rakuda", "rakuda@40"),
+    "lightblue__japanes-mt-bench-oneshot": ("mt_bench", "mt_bench@80"),
 }
+"""Benchmark and question set that a dataset folder is meant to hold.
+
+The benchmark is that of its questions, wherever the text of a question does not say otherwise; the set is that of its
+complete files.
+"""
 
 
 KnownFiles = Mapping[tuple[str, int, int], str]
@@ -143,7 +135,7 @@ def scan(
         root: The tree's folder.
         source: The name it is known by.
         known: Files that were read before.
-        most_entries: A tree with more files than that is none.
+        most_entries: A tree with more files than that is refused.
 
     Raises:
         ConfigurationError: There is no such folder, or it has more than `most_entries` files.
@@ -240,20 +232,13 @@ def _model_of(name: str) -> str:
 
 def _with_hash(file: LegacyFile, known: KnownFiles) -> LegacyFile:
     try:
-        sha256 = known.get((file.path, file.size or 0, file.modified_ns or 0)) or sha256_of_file(file.location)
+        sha256 = known.get((file.path, file.size or 0, file.modified_ns or 0))
+        if sha256 is None:
+            with file.location.open("rb") as stream:
+                sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
         return replace(file, sha256=sha256)
     except OSError as error:
         return replace(file, reason=f"cannot be read: {error.strerror or error}")
-
-
-def sha256_of_file(path: Path) -> str:
-    """The hex sha256 of a file's bytes.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _unknown(root: Path, source: str, location: Path, reason: str) -> LegacyFile:

@@ -1,11 +1,10 @@
 """Legacy trees into the lake: listed, read, committed in large steps, derived by the SQL of the stages.
 
-An import can be stopped at any moment and goes on with the models that are not in the lake yet. The unit is a model:
+An import can be stopped at any moment and continues with the models that are not in the lake yet. The unit is a model:
 its rows are all there once `legacy_files` says so, which is written last. What is new of a model is put together with
 what the lake has of it; rows are written only where they differ, and never those that an import did not make.
 """
 
-import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,8 +15,6 @@ from pathlib import Path
 import duckdb
 import polars as pl
 
-from shaberi_dagster.benchmarks.questions import QuestionSet, known_sets, parts_of
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.importing import (
     Import,
     ImportedRows,
@@ -42,15 +39,16 @@ from shaberi_dagster.exchange.trees.runs import groups_of, place_groups, tag_of_
 from shaberi_dagster.exchange.trees.sums import Reconciliation
 from shaberi_dagster.exchange.trees.superseding import counts_of, standing, superseding, with_superseded
 from shaberi_dagster.lake.connections import connected
-from shaberi_dagster.lake.formats import FORMAT, stored_format
 from shaberi_dagster.lake.schemas import CONSENSUS, METRICS, SCORES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.questions import store_question_set, stored_question_set
 from shaberi_dagster.runs.spec import ImportedSpec, RunSpec
+from shaberi_dagster.runs.stages.imported import OF_TREE
+from shaberi_dagster.runs.stages.metrics import with_scales
+from shaberi_dagster.runs.stages.scores import derive
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.stages.imported import OF_TREE
-from shaberi_dagster.stages.metrics import with_scales
-from shaberi_dagster.stages.scores import derive
+from shaberi_dagster.tasks.benchmarks.questions import QuestionSet, known_sets, parts_of
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import check_run_tag, run_id_of
 from shaberi_dagster.util.portions import portions
 
@@ -82,7 +80,7 @@ class ImportResult:
 
     Attributes:
         tag: Tag of the runs.
-        runs: Rows of `runs` that were made or made anew.
+        runs: Rows of `runs` that were made or made again.
         models_read: Models that were read.
         models_there: Models of which everything had been imported before.
         bytes_read: Size of the files that were read.
@@ -164,14 +162,8 @@ def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG) -> Reconciliation:
         tag: Tag of the runs.
 
     Raises:
-        ConfigurationError: Nothing was imported under that tag, or a lake of an older format has other rows.
+        ConfigurationError: Nothing was imported under that tag.
     """
-    stored = stored_format(lake.folder)
-    if stored is not None and stored < FORMAT:
-        raise ConfigurationError(
-            f"the lake in {lake.folder} has format {stored}, whose imports are counted otherwise: "
-            f"`shaberi compact` brings it to {FORMAT}"
-        )
     keys = {"import_tag": tag}
     files = lake.read("legacy_files", keys)
     if files.is_empty():
@@ -186,17 +178,6 @@ def reconcile_lake(lake: Lake, tag: str = DEFAULT_TAG) -> Reconciliation:
     rows = ImportedRows(*(lake.read(name, columns=wanted).join(runs, on="run_id") for name, wanted in columns.items()))
     quarantine = lake.read("legacy_quarantine", keys, ["source", "path", "source_line", "reason"])
     return Reconciliation.of_rows(rows, files, quarantine)
-
-
-def regroup_imports(workspace: Workspace) -> None:
-    """Give a lake in which an imported run could have answers of several trees a run for each tree; no file is read.
-
-    Args:
-        workspace: With the lake as it is.
-    """
-    files = workspace.lake.read("legacy_files", {"kind": ["answers", "judgements"]}, ["import_tag"])
-    for tag in files["import_tag"].unique().sort():
-        TreeImport(ImportRequest({}, tag), workspace).regroup()
 
 
 @dataclass(frozen=True)
@@ -249,9 +230,29 @@ class TreeImport(Import):
         return Listing(find_files(self._request.trees, self._request.models, self.files), self.files)
 
     def run(self) -> ImportResult:
-        """Import what is not there yet."""
+        """Import what is not there yet, and count what the lake has under this tag of all that was there."""
         self._find()
-        return self._report([self._commit(self._place(block)) for block in self._read()])
+        unread = [file for files in self._to_read.values() for file in files]
+        sets = list(question_sets_in(unread, _stored_sets(self.lake)).sets.values())
+        # Parts are committed together: each commit costs every reader.
+        blocks = portions(self._read(sets), lambda part: part.size, _COMMIT_BYTES)
+        made = [self._commit(self._place(block)) for block in blocks]
+        self._write_files(unread_file_rows(self._listing.found, self._listing.current))
+        models = {file.model for file in self._listing.found if file.reason is None}
+        return ImportResult(
+            tag=self.tag,
+            runs=pl.concat(made) if made else self._runs.clear(),
+            models_read=len(self._to_read),
+            models_there=len(models) - len(self._to_read),
+            bytes_read=self._size,
+            seconds=time.monotonic() - self._started,
+            reconciliation=reconcile_lake(self.lake, self.tag),
+        )
+
+    def _read(self, sets: Sequence[QuestionSet]) -> Iterator[ReadPart]:
+        for part in read_models(self._to_read, sets):
+            self.advance(len(part.models), part.read.quarantine.height)
+            yield part
 
     def _find(self) -> None:
         """List the files of the trees, and those of them that no import has read."""
@@ -273,40 +274,9 @@ class TreeImport(Import):
         self._tell_of_changes()
         self.progress.total = len(self._to_read)
 
-    def _read(self) -> Iterator[Sequence[ReadPart]]:
-        """Read the models that are new, in parts that are committed together: each commit costs every reader."""
-        unread = [file for files in self._to_read.values() for file in files]
-        sets = list(question_sets_in(unread, _stored_sets(self.lake)).sets.values())
-        return portions(map(self._told_of, read_models(self._to_read, sets)), lambda part: part.size, _COMMIT_BYTES)
-
-    def _told_of(self, part: ReadPart) -> ReadPart:
-        self.advance(len(part.models), part.read.quarantine.height)
-        return part
-
-    def _report(self, made: Sequence[pl.DataFrame]) -> ImportResult:
-        """Tell what was read, and what the lake has under this tag of all that was there."""
-        self._write_files(unread_file_rows(self._listing.found, self._listing.current))
-        models = {file.model for file in self._listing.found if file.reason is None}
-        return ImportResult(
-            tag=self.tag,
-            runs=pl.concat(made) if made else self._runs.clear(),
-            models_read=len(self._to_read),
-            models_there=len(models) - len(self._to_read),
-            bytes_read=self._size,
-            seconds=time.monotonic() - self._started,
-            reconciliation=reconcile_lake(self.lake, self.tag),
-        )
-
     @property
     def _size(self) -> int:
         return sum(file.size or 0 for files in self._to_read.values() for file in files)
-
-    def regroup(self) -> None:
-        """Put together anew what the lake has, without any file."""
-        models = self._listing.current["model"].unique().sort().to_list()
-        for start in range(0, len(models), _MODELS_AT_ONCE):
-            some = models[start : start + _MODELS_AT_ONCE]
-            self._commit(self._place([ReadPart(some, 0, Lines.together([]), [])]))
 
     def _refuse_other_runs(self, models: Iterable[str]) -> None:
         tags = [tag_of_tree(self.tag, source) for source in self._request.trees]
@@ -472,9 +442,7 @@ def _stored_sets(lake: Lake) -> list[QuestionSet]:
 
 def imported_runs(lake: Lake, tag: str) -> pl.DataFrame:
     """The rows of `runs` that imports under this tag have made."""
-    # Until there was a run for each tree they did not say it.
-    of_before = pl.col("import_tag").is_null() & pl.col("run_tag").str.contains(rf"^{re.escape(tag)}(-gen\d+)?$")
-    return lake.read("runs").filter(OF_TREE, of_before | (pl.col("import_tag") == tag))
+    return lake.read("runs").filter(OF_TREE, import_tag=tag)
 
 
 def _plan_of(rows: ImportedRows, sizes: Mapping[str, int]) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 r"""Rows of a legacy file: JSON Lines, read line by line so that one bad line costs only itself.
 
 Only `\n` ends a line: U+2028 and U+0085 stand raw inside strings. Every line of a file comes out as exactly one of
-`Row`, `Rejected` or `Blank`.
+`Row`, `Rejected` or None, which is a line of blanks only.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ import orjson
 
 from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.exchange.trees.files import Kind
+from shaberi_dagster.tasks.benchmarks.files import json_type
 
 MOST_LINE_BYTES = 16 << 20
 """Longest line that is parsed; the longest one known has a thousandth of it."""
@@ -50,20 +51,13 @@ class Row:
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Blank:
-    """A line of blanks only."""
-
-    line: int
-
-
 def read_rows(
     stream: BinaryIO,
     kind: Kind,
     *,
     objection: Callable[[Row], str | None] = lambda _: None,
     most_line_bytes: int = MOST_LINE_BYTES,
-) -> Iterator[Row | Rejected | Blank]:
+) -> Iterator[Row | Rejected | None]:
     """The lines of a file, in order; memory is bounded by the longest line that is parsed.
 
     Args:
@@ -85,7 +79,7 @@ def read_rows(
         # A mark at the start of a file is an encoding's signature, not content.
         text = (content.removeprefix(_BYTE_ORDER_MARK) if number == 1 else content).strip(_BLANKS)
         if not text:
-            yield Blank(number)
+            yield None
             continue
         parsed = _parse(text, number, kind)
         reason = objection(parsed) if isinstance(parsed, Row) else parsed
@@ -114,7 +108,7 @@ def _parse(content: bytes, number: int, kind: Kind) -> Row | str:
     except orjson.JSONDecodeError as error:
         return f"is not JSON: {error.msg} at character {error.pos + 1}"
     if not isinstance(values, dict):
-        return f"is {_json_type(values)}, not an object"
+        return f"is {json_type(values)}, not an object"
     judged = kind == "judgements"
     if problem := _lossy(content, values) or _mistyped(values, _JUDGEMENT_TYPES if judged else _ANSWER_TYPES):
         return problem
@@ -141,52 +135,33 @@ def _mistyped(values: dict[str, Any], types: dict[str, tuple[type, ...]]) -> str
             if name != "judge_output":
                 return f"has no {name!r}"
         elif type(values[name]) not in allowed:
-            return f"{name!r} is {_json_type(values[name])}"
+            return f"{name!r} is {json_type(values[name])}"
     return None
 
 
 def _lossy(content: bytes, values: dict[str, Any]) -> str | None:
     """Say what of a line is lost in its parsed values; None if nothing is."""
-    if not _NESTED.isdisjoint(map(type, values.values())) and not _can_be_written(values):
-        return _TOO_DEEP
+    if not _NESTED.isdisjoint(map(type, values.values())):
+        try:
+            orjson.dumps(values)  # writing goes less deep than reading
+        except orjson.JSONEncodeError:
+            return _TOO_DEEP
     # Strings and inner objects can have what looks like the end of a key: then it needs a closer look.
-    return _repeated_key(content) if len(_KEY_END.findall(content)) != len(values) else None
+    if len(_KEY_END.findall(content)) == len(values):
+        return None
+    repeated: list[str] = []
 
+    def note_repeated(pairs: list[tuple[str, Any]]) -> None:
+        seen = set[str]()
+        for key, _ in pairs:
+            if key in seen:
+                repeated.append(key)
+            seen.add(key)
 
-def _can_be_written(values: dict[str, Any]) -> bool:
-    """Return whether the values can become JSON again: writing goes less deep than reading."""
     try:
-        orjson.dumps(values)
-    except orjson.JSONEncodeError:
-        return False
-    return True
-
-
-class _RepeatedKeyError(ValueError):
-    """An object has two values under one key."""
-
-
-def _repeated_key(content: bytes) -> str | None:
-    """Say which key an object of the line repeats: all its values but one would be lost."""
-    try:
-        json.loads(content, object_pairs_hook=_unique)
-    except _RepeatedKeyError as error:
-        return f"repeats the key {str(error)!r}"
+        json.loads(content, object_pairs_hook=note_repeated)
     except RecursionError:
         return _TOO_DEEP
     except ValueError as error:  # the stricter of two readers that disagree: digits of a huge number
         return f"is not readable JSON: {error}"
-    return None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> None:
-    seen = set()
-    for key, _ in pairs:
-        if key in seen:
-            raise _RepeatedKeyError(key)
-        seen.add(key)
-
-
-def _json_type(value: object) -> str:
-    names = {list: "an array", str: "a string", bool: "a boolean", type(None): "null", dict: "an object"}
-    return names.get(type(value), "a number")
+    return f"repeats the key {repeated[0]!r}" if repeated else None

@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from shaberi_dagster.benchmarks.questions import Question, QuestionSet, content_sha256, known_sets, set_name_of
-from shaberi_dagster.benchmarks.registry import BENCHMARKS, Benchmark, Field
 from shaberi_dagster.exchange.trees.files import DATASETS, UNREADABLE, LegacyFile, opened
 from shaberi_dagster.exchange.trees.jsonl import Row, read_rows
+from shaberi_dagster.tasks.benchmarks.questions import Question, QuestionSet, content_sha256, known_sets, set_name_of
+from shaberi_dagster.tasks.benchmarks.registry import BENCHMARKS, Benchmark, Field
 from shaberi_dagster.util.identity import sha256_text
 
 _FIELDS: tuple[Field, ...] = ("reference", "criteria", "category", "upstream_id")
@@ -23,12 +23,16 @@ class QuestionIndex:
 
     Args:
         sets: Sets that are known beforehand, e.g. those of a question folder.
+
+    Attributes:
+        sets: The sets by name.
+        members: The questions of each set by their ids.
     """
 
     def __init__(self, sets: Iterable[QuestionSet] = ()) -> None:
         self.sets: dict[str, QuestionSet] = {}
         self._questions: dict[str, tuple[str, Question]] = {}
-        self._members: dict[str, dict[str, Question]] = {}
+        self.members: dict[str, dict[str, Question]] = {}
         self._named: dict[tuple[str, tuple[str, ...]], QuestionSet] = {}
         for known in sets:
             self.add(known)
@@ -36,7 +40,7 @@ class QuestionIndex:
     def add(self, questions: QuestionSet) -> None:
         """Make a set known."""
         self.sets[questions.name] = questions
-        self._members[questions.name] = {question.question_id: question for question in questions.questions}
+        self.members[questions.name] = {question.question_id: question for question in questions.questions}
         for question in questions.questions:
             self._questions.setdefault(question.question, (questions.benchmark, question))
 
@@ -44,13 +48,9 @@ class QuestionIndex:
         """Benchmark and question of a row: by the text if it is known, else by the dataset folder; None for neither."""
         known = self._questions.get(row.question)
         if known is None and (meant := DATASETS.get(dataset or "")):
-            benchmark = meant.benchmark
+            benchmark, _ = meant
             return benchmark, question_from(row, BENCHMARKS[benchmark], position=row.line)
         return known
-
-    def members_of(self, question_set: str) -> Mapping[str, Question]:
-        """The questions of a known set by their ids."""
-        return self._members[question_set]
 
     def set_of(self, benchmark: str, questions: Sequence[Question]) -> QuestionSet:
         """The set that a file's questions are, or are a part of; a set that is not known yet becomes known.
@@ -85,7 +85,7 @@ class QuestionIndex:
             if candidate.benchmark == benchmark
             and (known := known_sets().get(candidate.name))
             and known.subset_of is None
-            and ids <= self._members[candidate.name].keys()
+            and ids <= self.members[candidate.name].keys()
         ]
         return min(candidates, key=lambda candidate: len(candidate.questions), default=None)
 
@@ -100,15 +100,18 @@ def question_set_of(benchmark: str, questions: Sequence[Question]) -> QuestionSe
 
 def question_from(row: Row, benchmark: Benchmark, position: int) -> Question:
     """The question that a row repeats; blank texts are no texts, as in question files."""
-    found = {field: _text(value) for field in _FIELDS if (value := _value(row, benchmark, field)) is not None}
+    found: dict[Field, str | None] = {}
+    for field in _FIELDS:
+        given = (row.fields[name] for name in _names(benchmark, field) if name in row.fields)
+        found[field] = _text(next(given, None))
     return Question(
         sha256_text(row.question),
         position,
-        found.get("upstream_id"),
-        found.get("category"),
+        found["upstream_id"],
+        found["category"],
         row.question,
-        found.get("reference"),
-        found.get("criteria"),
+        found["reference"],
+        found["criteria"],
     )
 
 
@@ -139,10 +142,10 @@ def question_sets_in(files: Iterable[LegacyFile], given: Iterable[QuestionSet] =
     """
     index = QuestionIndex(given)
     for file in sorted(files, key=lambda file: (file.kind, file.path)):
-        dataset = DATASETS.get(file.dataset or "")
-        if dataset is None or dataset.question_set in index.sets:
+        benchmark, question_set = DATASETS.get(file.dataset or "", ("", ""))
+        if not benchmark or question_set in index.sets:
             continue
-        own = _set_in(file, BENCHMARKS[dataset.benchmark])
+        own = _set_in(file, BENCHMARKS[benchmark])
         if own and own.name in known_sets() and own.name not in index.sets:
             index.add(own)
     return index
@@ -162,10 +165,6 @@ def _set_in(file: LegacyFile, benchmark: Benchmark) -> QuestionSet | None:
 
 def _names(benchmark: Benchmark, field: Field) -> tuple[str, ...]:
     return (field, *benchmark.columns.get(field, ()))
-
-
-def _value(row: Row, benchmark: Benchmark, field: Field) -> Any:
-    return next((row.fields[name] for name in _names(benchmark, field) if name in row.fields), None)
 
 
 def _text(value: Any) -> str | None:

@@ -14,14 +14,14 @@ from typing import Any
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.questions import Question, QuestionSet
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
 from shaberi_dagster.exchange.rejected import Rejected
 from shaberi_dagster.exchange.trees.files import CONTENT, UNREADABLE, LegacyFile, opened
-from shaberi_dagster.exchange.trees.jsonl import Blank, Row, read_rows
+from shaberi_dagster.exchange.trees.jsonl import Row, read_rows
 from shaberi_dagster.exchange.trees.questions import QuestionIndex, other_fields
-from shaberi_dagster.judges.parse import parse_score
 from shaberi_dagster.lake.schemas import LEGACY_QUARANTINE
+from shaberi_dagster.tasks.benchmarks.questions import Question, QuestionSet
+from shaberi_dagster.tasks.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.tasks.judges.parse import parse_score
 from shaberi_dagster.util.identity import sha256_text
 from shaberi_dagster.util.portions import portions
 
@@ -105,8 +105,13 @@ def read_models(models: Mapping[str, Sequence[LegacyFile]], sets: Sequence[Quest
         models: Their files, each content once.
         sets: The question sets known beforehand.
     """
-    for part in portions(models.items(), lambda item: _size(item[1]), _PART_BYTES):
-        yield _read(dict(part), sets)
+    sizes = {name: sum(file.size or 0 for file in files) for name, files in models.items()}
+    for names in portions(models, sizes.__getitem__, _PART_BYTES):
+        index = QuestionIndex(sets)
+        read = read_files([file for name in names for file in models[name]], index)
+        found = set(read.lines["question_set"])
+        used = [questions for name, questions in index.sets.items() if name in found]
+        yield ReadPart(names, sum(map(sizes.__getitem__, names)), read, used)
 
 
 def read_files(files: Sequence[LegacyFile], index: QuestionIndex) -> Lines:
@@ -122,19 +127,6 @@ def read_files(files: Sequence[LegacyFile], index: QuestionIndex) -> Lines:
     for file in files:
         reader.read(file)
     return reader.lines()
-
-
-def _size(files: Sequence[LegacyFile]) -> int:
-    return sum(file.size or 0 for file in files)
-
-
-def _read(part: Mapping[str, Sequence[LegacyFile]], sets: Sequence[QuestionSet]) -> ReadPart:
-    index = QuestionIndex(sets)
-    files = [file for of_model in part.values() for file in of_model]
-    read = read_files(files, index)
-    names = set(read.lines["question_set"])
-    used = [questions for name, questions in index.sets.items() if name in names]
-    return ReadPart(list(part), _size(files), read, used)
 
 
 @dataclass
@@ -177,7 +169,7 @@ class _Reader:
             with opened(file) as stream:
                 for line in read_rows(stream, file.kind, objection=place):
                     lines += 1
-                    if isinstance(line, Blank):
+                    if line is None:
                         blank += 1
                     elif isinstance(line, Rejected):
                         quarantined += 1
@@ -206,13 +198,16 @@ class _Reader:
             samples.append(counts[question.question_id])
             counts[question.question_id] += 1
         known = self.index.set_of(benchmark, list(questions.values()))
-        members = self.index.members_of(known.name)
+        members = self.index.members[known.name]
         same = content | {"benchmark": benchmark, "question_set": known.name}
         own: dict[str, list[Any]] = {name: [value] * len(rows) for name, value in same.items()}
         own["sample_index"] = samples
         own["question_id"] = [question.question_id for _, question in rows]
         own["line"] = [row.line for row, _ in rows]
-        own["text_hash"] = [self._hash(row.answer) for row, _ in rows]
+        for row, _ in rows:
+            if row.answer is not None and row.answer not in self.hashes:
+                self.hashes[row.answer] = sha256_text(row.answer)
+        own["text_hash"] = [None if row.answer is None else self.hashes[row.answer] for row, _ in rows]
         own["answered_at"] = [_time(row.fields.get("UpdatedAt")) for row, _ in rows]
         own["legacy_fields"] = [
             _json(other_fields(row, benchmark, members[question.question_id])) for row, question in rows
@@ -223,13 +218,6 @@ class _Reader:
         for name, values in own.items():
             self.columns[name] += values
         return known.name
-
-    def _hash(self, text: str | None) -> str | None:
-        if text is None:
-            return None
-        if (known := self.hashes.get(text)) is None:
-            known = self.hashes[text] = sha256_text(text)
-        return known
 
 
 def _column_facts(lines_by_columns: Mapping[tuple[str, ...], list[int]]) -> dict[str, str | None]:

@@ -21,7 +21,7 @@ from shaberi_dagster.exchange.trees.runs import MISSING, EarlierRun, Sample, Sam
 from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS, LEGACY_REPEATS, LakeTable
 from shaberi_dagster.llm.thinking import MARKS, answer_state, split_thinking
 from shaberi_dagster.runs.spec import ImportedJudge
-from shaberi_dagster.stages.scores import scales
+from shaberi_dagster.runs.stages.scores import scales
 from shaberi_dagster.util.identity import sha256_json, sha256_text
 
 _OLD_PROMPT = "-oldjudgeprompt"

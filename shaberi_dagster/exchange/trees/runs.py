@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import count
 from typing import NamedTuple
 
@@ -54,28 +55,25 @@ class Sample(NamedTuple):
             return None
         merged = Sample(*(theirs if mine is MISSING else mine for mine, theirs in pairs))
         # Most were judged as they are, and need no look at the text.
-        agree = MISSING in merged or merged.judged == merged.stored or merged.judged in forms.of(merged.stored)
+        agree = MISSING in merged or merged.judged == merged.stored or merged.judged in forms(merged.stored)
         return merged if agree else None
 
 
-class JudgedForms:
-    """The hashes of the texts that can have been judged, by those of stored texts.
+JudgedForms = Callable[[TextHash], frozenset[TextHash]]
+"""Returns the hashes of the texts that a judge can have got, by that of the stored text."""
 
-    Args:
-        text_of: The text of a hash.
-    """
 
-    def __init__(self, text_of: Callable[[str], str]) -> None:
-        self._text_of = text_of
-        self._known: dict[TextHash, frozenset[TextHash]] = {None: frozenset({None, sha256_text("")})}
+def judged_forms(text_of: Callable[[str], str]) -> JudgedForms:
+    """Return what can have been judged of stored texts, which are found by their hashes."""
 
-    def of(self, stored: TextHash) -> frozenset[TextHash]:
-        """The hashes of the texts that a judge can have got."""
-        if stored not in self._known and isinstance(stored, str):
-            text = self._text_of(stored)
-            others = judged_texts(text) - {text}
-            self._known[stored] = frozenset({stored, *map(sha256_text, others)})
-        return self._known[stored]
+    @cache
+    def forms(stored: TextHash) -> frozenset[TextHash]:
+        if not isinstance(stored, str):
+            return frozenset({None, sha256_text("")})
+        text = text_of(stored)
+        return frozenset({stored, *map(sha256_text, judged_texts(text) - {text})})
+
+    return forms
 
 
 @dataclass
@@ -220,22 +218,22 @@ class EarlierRun:
 
     Attributes:
         run_tag: Its tag.
-        source: Its tree; None in lakes in which a run could be of several.
+        source: Its tree.
         answers: Hashes of its answers: the judged text, and the stored one if an answer file had it.
     """
 
     run_tag: str
-    source: str | None
+    source: str
     answers: Mapping[SampleKey, Sample]
 
 
 def place_groups(
     tag: str, found: Iterable[ModelGroups], earlier: Mapping[str, Sequence[EarlierRun]]
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Name the runs that groups are; a group that goes on with a run of the lake keeps its name.
+    """Name the runs that groups are; a group that continues with a run of the lake keeps its name.
 
     Others are named `{tag}-{tree}`, so that no name depends on what was imported before; `…-genN` is for further
-    answers. Runs of lakes of before, in which the first tree's had no name in it, keep theirs.
+    answers.
 
     Args:
         tag: Tag of the import.
@@ -250,8 +248,8 @@ def place_groups(
         known = earlier.get(model, [])
         kept = _matches(groups, known, forms)
         unmatched += [run_id_of(model, run.run_tag) for run in known if run not in kept.values()]
-        # Runs of a killed import, or of before there was a run for each tree, are put together anew.
-        taken = {run.run_tag for run in kept.values()} | {run.run_tag for run in known if run.source and run.answers}
+        # Runs of a killed import are put together again.
+        taken = {run.run_tag for run in kept.values()} | {run.run_tag for run in known if run.answers}
         ranks: dict[str, Iterator[int]] = defaultdict(count)
         for place, (source, group) in enumerate(groups):
             base = tag_of_tree(tag, source)
@@ -291,8 +289,7 @@ def groups_of(
         questions: The ids of the questions of each set.
     """
     parts = _parts(read.lines)
-    text_of = dict(read.texts.iter_rows())
-    forms = JudgedForms(text_of.__getitem__)
+    forms = judged_forms(dict(read.texts.iter_rows()).__getitem__)
     grouping = Grouping(questions, forms)
     by_model: dict[str, dict[str, list[_Part]]] = defaultdict(lambda: defaultdict(list))
     for source, *content in files.select("source", *CONTENT).iter_rows():
@@ -321,12 +318,12 @@ def _parts(lines: pl.DataFrame) -> dict[_Content, list[_Part]]:
 def _matches(
     groups: Sequence[tuple[str, Group]], earlier: Iterable[EarlierRun], forms: JudgedForms
 ) -> dict[int, EarlierRun]:
-    """By the place of a group: the earlier run that it goes on with, the most alike first."""
+    """By the place of a group: the earlier run that it continues with, the most alike first."""
     pairs = [
         (-alike, place, number, run)
         for number, run in enumerate(earlier)
         for place, (source, group) in enumerate(groups)
-        if run.source in {None, source} and (alike := _likeness(run, group, forms))
+        if run.source == source and (alike := _likeness(run, group, forms))
     ]
     matches: dict[int, EarlierRun] = {}
     for _, place, _, run in sorted(pairs, key=lambda pair: pair[:3]):
@@ -343,7 +340,7 @@ def _likeness(run: EarlierRun, group: Group, forms: JudgedForms) -> int:
         if now.judged == earlier.judged:
             total += 2
         elif now.stored is not MISSING and (
-            now.stored == earlier.stored or (now.judged is MISSING and earlier.judged in forms.of(now.stored))
+            now.stored == earlier.stored or (now.judged is MISSING and earlier.judged in forms(now.stored))
         ):
             total += 1
         else:

@@ -29,14 +29,8 @@ def with_superseded(
 
     def gone(rows: pl.DataFrame) -> pl.DataFrame:
         own = rows.join(now_of, on="run_id").join(sources, on="run_id")
-        of_tree = own.filter(pl.col("run_source").is_not_null()).join(
-            current, left_on=["run_source", "of_model", "source_sha256"], right_on=current.columns, how="anti"
-        )
-        # Until there was a run for each tree they could be of any.
-        of_any = own.filter(pl.col("run_source").is_null()).join(
-            current, left_on=["of_model", "source_sha256"], right_on=["model", "sha256"], how="anti"
-        )
-        return pl.concat([of_tree, of_any]).select(rows.columns)
+        in_tree = ["run_source", "of_model", "source_sha256"]
+        return own.join(current, left_on=in_tree, right_on=current.columns, how="anti").select(rows.columns)
 
     judged = gone(earlier.judgements).with_columns(
         superseded=pl.lit(value=True), superseded_at=pl.coalesce("superseded_at", pl.lit(now))
@@ -63,11 +57,11 @@ def superseding(
         placed: Of which runs the files are now.
         unmatched: Runs of before whose answers are those of no files any more.
         earlier: The rows that the runs had.
-        runs: Their rows of `runs`. Those that could be of several trees are never superseded, but put together anew.
+        runs: Their rows of `runs`.
         replaced: Files that have other bytes now, with their `new_sha256`.
     """
     had = _files_of(earlier)
-    own = runs.select("run_id", "source", "superseded_by").filter(pl.col("source").is_not_null())
+    own = runs.select("run_id", "source", "superseded_by")
     now = placed.select("source", "model", "run_id", new_sha256="sha256").unique()
     had = had.join(own, on="run_id")
     changed = had.join(

@@ -36,7 +36,7 @@ class Provider(ABC):
         """Read the JSON object of a successful reply.
 
         Raises:
-            MalformedReplyError: It is none.
+            MalformedReplyError: It is not valid.
         """
 
     def headers(self, key: str | None) -> dict[str, str]:

@@ -1,11 +1,11 @@
 """The providers by name: ours, and those of plugin folders."""
 
 from shaberi_dagster.llm.providers.base import Provider
-from shaberi_dagster.plugins.discovery import Kind, class_in
+from shaberi_dagster.plugins.discovery import PluginRegistry, class_in
 
 DEFAULT_PROVIDER = "openai_chat"
 _OWN = (DEFAULT_PROVIDER, "openai_responses", "anthropic_messages")
-PROVIDERS = Kind(
+PROVIDERS = PluginRegistry(
     "provider",
     "providers",
     ".py",

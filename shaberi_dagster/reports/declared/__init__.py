@@ -3,8 +3,8 @@
 import ast
 from pathlib import Path
 
-from shaberi_dagster.plugins.discovery import Kind, PluginError, PluginFile, load_module, parse_module
-from shaberi_dagster.reports.report import Report
+from shaberi_dagster.plugins.discovery import PluginError, PluginFile, PluginRegistry, load_module, parse_module
+from shaberi_dagster.reports.blocks import Report
 
 _OWN = sorted(path for path in Path(__file__).parent.glob("*.py") if path.stem != "__init__")
 
@@ -27,4 +27,10 @@ def title_in(file: PluginFile) -> str:
     return next((str(title) for name, title in filter(lambda pair: len(pair) > 1, texts) if name == file.name), "")
 
 
-REPORTS = Kind("report", "reports", ".py", {path.stem: path for path in _OWN}, read=_read)
+def titles() -> dict[str, str]:
+    """Map the names of all reports to their titles, without running their files."""
+    own = [PluginFile(path.stem, path, is_own=True) for path in _OWN]
+    return {file.name: title_in(file) for file in [*REPORTS.added, *own]}
+
+
+REPORTS = PluginRegistry("report", "reports", ".py", {path.stem: path for path in _OWN}, read=_read)

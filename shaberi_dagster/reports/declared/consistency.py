@@ -1,13 +1,12 @@
 """Judges that were asked several times about each answer, and how far they agree with themselves."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
-from shaberi_dagster.reports.report import Column, Report, Table
+from shaberi_dagster.reports.blocks import Column, Report, Rows, Table
 from shaberi_dagster.reports.requests import RunSelection
 
 
-def _most_consistent(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+def _most_consistent(tables: Mapping[str, Rows]) -> str:
     """Name the judge that most often gives an answer the same score."""
     rows = tables["rows"]
     shares = {

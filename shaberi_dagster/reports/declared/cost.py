@@ -1,16 +1,28 @@
 """Calls, tokens and US dollars of runs."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from shaberi_dagster.reports.figures import counted, listed
-from shaberi_dagster.reports.report import Block, Column, Heading, Report, Table, known, number, several, table_of, text
+from shaberi_dagster.reports.blocks import (
+    Block,
+    Column,
+    Heading,
+    Report,
+    Rows,
+    Table,
+    counted,
+    known,
+    listed,
+    number,
+    several,
+    table_of,
+    text,
+)
 from shaberi_dagster.reports.requests import RunSelection
 
 
-def _prices(rows: Sequence[Mapping[str, Any]]) -> str:
+def _prices(rows: Rows) -> str:
     """Say where the prices are from, of which dates they are, and how many calls are not in the sum."""
     sources = sorted({source for row in rows for source in row["price_sources"]})
     first, last = min(row["first_day"] for row in rows), max(row["last_day"] for row in rows)
@@ -53,7 +65,7 @@ TOKENS = Table(
 _STAGES = {"answers": "Generation", "judgements": "Judging", "pass_outputs": "Passes"}
 
 
-def stage_totals(rows: Sequence[Mapping[str, Any]]) -> Table:
+def stage_totals(rows: Rows) -> Table:
     """Sum the lines of each stage, in the order of the stages' first lines, and all."""
     stages = dict.fromkeys(row["stage"] for row in rows)
     columns = [column for column in TOKENS.columns if column.total or column.title == "stage"]
@@ -63,15 +75,15 @@ def stage_totals(rows: Sequence[Mapping[str, Any]]) -> Table:
     return Table(columns, name="stages").of(summed)
 
 
-def cost_totals(rows: Sequence[Mapping[str, Any]]) -> list[Block]:
+def cost_totals(rows: Rows) -> list[Block]:
     """Show the totals of each model and of each run, where there are several."""
-    from shaberi_dagster.reports import scores
+    from shaberi_dagster.reports.rows import grouped
 
     sums = [column for column in TOKENS.columns if column.total]
     names = {"By model": ("model",), "By run": ("model", "run_tag")}
     found: list[Block] = []
     for title, keys in names.items():
-        groups = scores.grouped(rows, itemgetter(*keys))
+        groups = grouped(rows, itemgetter(*keys))
         if len(groups) > 1:
             lines = [{name: own[0][name] for name in keys} | TOKENS.summed(own) for _, own in groups]
             columns = [*(text("tag" if name == "run_tag" else name, name, folds=True) for name in keys), *sums]
@@ -96,7 +108,7 @@ COST = Report(
 )
 
 
-def cost_line(tokens: Sequence[Mapping[str, Any]]) -> str:
+def cost_line(tokens: Rows) -> str:
     """Return all calls in a few words: `Cost: $0.61; 640 calls, 1,200,000 prompt and 400,000 completion tokens`."""
     sums, columns = TOKENS.summed(tokens), {column.name: column for column in TOKENS.columns}
     sent, received = (columns[name].cell(sums) for name in ("prompt_tokens", "completion_tokens"))

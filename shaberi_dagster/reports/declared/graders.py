@@ -3,7 +3,7 @@
 from typing import Any
 
 from shaberi_dagster.reports.audited import rate_cell, with_rates
-from shaberi_dagster.reports.report import Column, Report, Table, number, text
+from shaberi_dagster.reports.blocks import Column, Report, Table, number, text
 from shaberi_dagster.reports.requests import RunSelection
 
 

@@ -1,12 +1,25 @@
 """Links between imported scores of a judge and its new ones: how far the scores of the same answers moved."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from shaberi_dagster.reports.figures import signed_interval
-from shaberi_dagster.reports.report import NOTHING, Column, Report, Result, Row, Table, known, number, several, text
+from shaberi_dagster.reports.blocks import (
+    Column,
+    Report,
+    Result,
+    Row,
+    Rows,
+    Table,
+    between,
+    decimals,
+    interval_of,
+    known,
+    number,
+    several,
+    signed,
+    text,
+)
 from shaberi_dagster.reports.requests import Judges
-from shaberi_dagster.statistics.intervals import Interval
 
 
 @dataclass(frozen=True)
@@ -21,25 +34,22 @@ class LinkSelection:
 
 
 def _offset(row: Row) -> str:
-    if row["score_offset"] is None:
-        return NOTHING
-    ends = "" if row["lower"] is None else f" {signed_interval(Interval(row['lower'], row['upper']))}"
-    return f"{row['score_offset']:+.2f}{ends}"
+    ends = interval_of(row)
+    return " ".join([signed(row["score_offset"]), *([between(ends, "difference")] if ends else [])])
 
 
 def _slope(row: Row) -> str:
-    if row["slope"] is None:
-        return NOTHING
-    ends = "" if row["slope_lower"] is None else f" ({row['slope_lower']:.2f} to {row['slope_upper']:.2f})"
-    return f"{row['slope']:.2f}{ends}"
+    lower, upper = (decimals(row[f"slope_{end}"]) for end in ("lower", "upper"))
+    ends = "" if row["slope_lower"] is None else f" ({lower} to {upper})"
+    return f"{decimals(row['slope'])}{ends}"
 
 
-def _reasons(rows: Sequence[Row]) -> str:
+def _reasons(rows: Rows) -> str:
     refused = [row for row in rows if row["reason"]]
     return " ".join(f"{row['linked_judge']}, {row['benchmark']}: {row['reason']}." for row in refused)
 
 
-def _verdict(tables: Mapping[str, Sequence[Row]]) -> str:
+def _verdict(tables: Mapping[str, Rows]) -> str:
     last = tables["rows"][-1]  # overall, or the only benchmark
     if last["granted"]:
         return (
@@ -77,7 +87,7 @@ LINKS = Report(
 )
 
 
-def link_result(rows: Sequence[Row]) -> Result:
+def link_result(rows: Rows) -> Result:
     """Return the report of one link, whose outcome stands first.
 
     Args:

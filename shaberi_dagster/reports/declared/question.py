@@ -1,13 +1,14 @@
 """The report on one question: its answers and judgements."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from operator import itemgetter
+from typing import Annotated
 
-import duckdb
 from pydantic import Field
 
-from shaberi_dagster.reports.report import (
+from shaberi_dagster.lake.statements import Catalog
+from shaberi_dagster.reports.blocks import (
     Block,
     Cell,
     Column,
@@ -15,29 +16,22 @@ from shaberi_dagster.reports.report import (
     Report,
     Result,
     Row,
+    Rows,
     Sentences,
     Table,
-    table_of,
     text,
 )
 from shaberi_dagster.reports.requests import Models
-from shaberi_dagster.runs.option import Option
+from shaberi_dagster.runs.option import FLAT, option
 
-if TYPE_CHECKING:
-    from shaberi_dagster.reports import question
-
-
-_ASKED = ("question", "reference", "criteria")
 _PLACE = ("benchmark", "question_set", "position")
-_SAMPLE = ("run_id", "model", "run_tag", "sample_index")
 _JUDGED = ("strategy", "judge", "score", "out_of_scale", "score_source", "status", "error_class")
-_Answer = tuple[Row, list[Row]]
-"""An answer and its judgements."""
 _MOST_WITH_TEXTS = 12
 _MORE = "--model NAME: with all texts; so have --format md, csv and json."
-_CSV_COLUMNS = (*_PLACE, *_SAMPLE[1:], *_JUDGED, "answer", "judge_output")
+_CSV_COLUMNS = (*_PLACE, "model", "run_tag", "sample_index", *_JUDGED, "answer", "judge_output")
 
 
+@FLAT
 @dataclass(frozen=True)
 class QuestionSelection:
     """A question, and whose answers to it.
@@ -49,72 +43,45 @@ class QuestionSelection:
         models: Only their answers; none means all.
     """
 
-    benchmark: Annotated[
-        str,
-        Field(description="Its benchmark"),
-        Option("what", metavar="BENCHMARK", is_argument=True, known="benchmarks"),
-    ]
-    position: Annotated[
-        int,
-        Field(ge=1, description="Its place in the question set, from 1"),
-        Option("what", metavar="POSITION", is_argument=True),
-    ]
+    benchmark: Annotated[str, option("what", "Its benchmark", metavar="BENCHMARK", known="benchmarks")]
+    position: Annotated[int, Field(ge=1), option("what", "Its place in the question set, from 1", metavar="POSITION")]
+    _: KW_ONLY
     question_set: Annotated[
-        str | None,
-        Field(description="Which version of the questions, e.g. tengu@115; none: the largest"),
-        Option("what", metavar="SET"),
+        str | None, option("what", "Which version of the questions, e.g. tengu@115; none: the largest", metavar="SET")
     ] = None
     models: Models = ()
 
 
-def _read(catalog: "duckdb.DuckDBPyConnection", which: QuestionSelection) -> Result:
-    from shaberi_dagster.reports import question
+def _read(catalog: Catalog, which: QuestionSelection) -> Result:
+    from shaberi_dagster.reports import questions
 
     benchmark, separator, _ = which.benchmark.partition("@")
     question_set = which.question_set or (which.benchmark if separator else None)
-    report = question.read_question(catalog, benchmark, which.position, question_set=question_set, models=which.models)
-    answers = list(_answers(report))
-    rows = [
-        {name: getattr(report, name) for name in _PLACE} | dict(answer) | dict(judgement)
-        for answer, judgements in answers
-        for judgement in judgements or [{}]
+    report = questions.read_question(catalog, benchmark, which.position, question_set=question_set, models=which.models)
+    frames = {name: report[name].to_dicts() for name in ("answers", "judgements")}
+    answers = _answers(**frames)
+    place = {name: report[name] for name in _PLACE}
+    rows = [{**place, **answer, **judgement} for answer, judged in answers for judgement in judged or [{}]]
+    parts = [(name, report[name]) for name in ("question", "reference", "criteria") if report[name]]
+    asked: list[Block] = [
+        Heading(f"{report['question_set']} {report['position']}", report["category"] or ""),
+        _ASKED.of(parts),
     ]
-    frames = {"answers": report.answers.to_dicts(), "judgements": report.judgements.to_dicts()}
-    asked, texts = list(_asked(report)), list(_texts(answers))
+    texts = list(_texts(answers))
     brief = [_BRIEFLY.of(answers), Sentences([_MORE], "note")] if len(answers) > _MOST_WITH_TEXTS else texts
-    return _Question([*asked, *texts], rows, {**vars(report), **frames}, _CSV_COLUMNS, [*asked, *brief])
+    return Result([*asked, *texts], rows, {**report, **frames}, _CSV_COLUMNS, [*asked, *brief])
 
 
-@dataclass(frozen=True)
-class _Question(Result):
-    """A question.
+def _answers(answers: Rows, judgements: Rows) -> list[tuple[Row, Rows]]:
+    """Pair each answer with its judgements; those of a run's strategies stand by its first one."""
+    from shaberi_dagster.reports.rows import grouped
 
-    Attributes:
-        briefly: What people read on a terminal.
-    """
-
-    briefly: Sequence[Block] = ()
-
-    def blocks(self, width: int | None) -> Iterable[Block]:
-        """Return all texts; on a terminal of very many answers a line each."""
-        return super().blocks(width) if width is None else self.briefly
+    sample = itemgetter("run_id", "model", "run_tag", "sample_index")
+    of_samples = dict(grouped(judgements, sample))
+    return [(answer, of_samples.get(sample(answer), [])) for answer in answers]
 
 
-def _answers(report: "question.QuestionReport") -> Iterator[_Answer]:
-    """Yield each answer with its judgements; those of a run's strategies stand by its first one."""
-    judgements: dict[Any, list[Row]] = {}
-    for row in report.judgements.to_dicts():
-        judgements.setdefault(tuple(row[name] for name in _SAMPLE), []).append(row)
-    for answer in report.answers.to_dicts():
-        yield answer, judgements.get(tuple(answer[name] for name in _SAMPLE), [])
-
-
-def _asked(report: "question.QuestionReport") -> Iterator[Block]:
-    yield Heading(f"{report.question_set} {report.position}", report.category or "")
-    asked = [(name, asked) for name in _ASKED if (asked := getattr(report, name))]
-    yield table_of(asked, [text("", lambda row: row[0]), text("", lambda row: _lines(row[1]), folds=True)])
-
-
+_ASKED = Table([text("", lambda row: row[0]), text("", lambda row: _lines(row[1]), folds=True)])
 _BRIEFLY = Table(
     [
         text("model", lambda row: row[0]["model"], cuts="middle", narrowest=20),
@@ -125,16 +92,13 @@ _BRIEFLY = Table(
 )
 
 
-def _texts(answers: Sequence[_Answer]) -> Iterator[Block]:
+def _texts(answers: Sequence[tuple[Row, Rows]]) -> Iterator[Block]:
     if not answers:
         yield Sentences(["No run has answered it."])
     for answer, judgements in answers:
         yield Heading(f"{answer['model']} {answer['run_tag']}", _about(answer))
-        rows = [
-            ("answer", "", answer["answer"]),
-            *((_who(judgement), _score(judgement), judgement["judge_output"]) for judgement in judgements),
-        ]
-        yield _TEXTS.of(rows)
+        judged = ((_who(judgement), _score(judgement), judgement["judge_output"]) for judgement in judgements)
+        yield _TEXTS.of([("answer", "", answer["answer"]), *judged])
 
 
 _TEXTS = Table(

@@ -1,12 +1,11 @@
 """The report on runs that differ in a setting, such as those of a sweep."""
 
-import duckdb
-
-from shaberi_dagster.reports.report import Report, Result
+from shaberi_dagster.lake.statements import Catalog
+from shaberi_dagster.reports.blocks import Report, Result
 from shaberi_dagster.reports.requests import RunSelection, ScoreSelection
 
 
-def _read(catalog: "duckdb.DuckDBPyConnection", which: RunSelection) -> Result:
+def _read(catalog: Catalog, which: RunSelection) -> Result:
     from shaberi_dagster.reports import sweep
 
     selection = ScoreSelection(models=which.models, tags=which.tags, sources=which.sources)

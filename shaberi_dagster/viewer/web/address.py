@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
-from shaberi_dagster.errors import ConfigurationError
+from shaberi_dagster.util.errors import ConfigurationError
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class PageAddress:
         """A parameter that is a number.
 
         Raises:
-            ConfigurationError: It is none, or smaller than it can be.
+            ConfigurationError: It is not valid, or smaller than it can be.
         """
         text = self.one(name)
         if not text:

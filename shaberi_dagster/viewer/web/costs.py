@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from shaberi_dagster.exchange.installation import Installation
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 
 
@@ -13,7 +13,7 @@ def cost_of_calls(settings: Settings) -> Callable[[Mapping[str, Any]], float | N
 
     @cache
     def prices() -> Any:
-        return Installation(settings).prices
+        return Workspace(settings).prices
 
     def cost(call: Mapping[str, Any]) -> float | None:
         found = prices().cost(call)

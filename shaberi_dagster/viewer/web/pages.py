@@ -8,40 +8,38 @@ from itertools import combinations
 from math import ceil
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_origin, get_type_hints
 
-import duckdb
+from cyclopts import Parameter
 from pydantic import TypeAdapter, ValidationError
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.lake.statements import fetch, once
-from shaberi_dagster.reports.comparison import ComparisonReport
+from shaberi_dagster.lake.journal.tally import CostOf
+from shaberi_dagster.lake.queries import known_names
+from shaberi_dagster.lake.statements import Catalog, fetch, once
+from shaberi_dagster.reports.blocks import Document, Report, Row, Rows, Sentences
+from shaberi_dagster.reports.comparison import (
+    ComparisonReport,
+    comparison_result,
+    row_verdict,
+    section_title,
+    side_title,
+    verdict,
+)
 from shaberi_dagster.reports.comparison import compare as read_comparison
-from shaberi_dagster.reports.decision import DecisionReport, read_decision
+from shaberi_dagster.reports.decision import decision_result, outcome, read_decision
 from shaberi_dagster.reports.declared import REPORTS
 from shaberi_dagster.reports.declared.cost import COST, TOKENS
 from shaberi_dagster.reports.ensemble import read_stored_report, read_strategy_scores
-from shaberi_dagster.reports.leaderboard import read_leaderboard
-from shaberi_dagster.reports.named_queries import known_names
-from shaberi_dagster.reports.question import Span
-from shaberi_dagster.reports.question_grid import (
-    MOST_CHARACTERS,
-    GridRequest,
-    read_question_grid,
-    read_side_by_side,
-)
+from shaberi_dagster.reports.ensemble_page import ensemble_result
+from shaberi_dagster.reports.questions import MOST_CHARACTERS, GridRequest, Span, read_question_grid, read_side_by_side
+from shaberi_dagster.reports.ranking import remarks_on
 from shaberi_dagster.reports.reading import Scales, benchmarks_in, read_report, reported_scales
-from shaberi_dagster.reports.report import Document, Report, Row, Sentences
 from shaberi_dagster.reports.requests import BASELINE, POLICIES, ComparisonRequest, ScoreSelection, check_choice
-from shaberi_dagster.reports.run_progress import CostOf, read_run
-from shaberi_dagster.reports.score_reading import read_rankings
-from shaberi_dagster.reports.scores import grouped
-from shaberi_dagster.reports.standings import remarks_on
-from shaberi_dagster.runs.option import Option
-from shaberi_dagster.show.comparison import comparison_result, row_verdict, section_title, side_title, verdict
-from shaberi_dagster.show.decision import decision_result
-from shaberi_dagster.show.ensemble import ensemble_result
-from shaberi_dagster.show.score_tables import strategy_blocks
+from shaberi_dagster.reports.rows import grouped
+from shaberi_dagster.reports.run_progress import read_run
+from shaberi_dagster.reports.score_page import strategy_blocks
+from shaberi_dagster.reports.scores import read_leaderboard, read_rankings
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.viewer.web.address import PageAddress, page_url
 from shaberi_dagster.viewer.web.templates import Shown
@@ -70,7 +68,7 @@ class Source(NamedTuple):
         cost_of: What calls cost that are in no lake yet.
     """
 
-    catalog: duckdb.DuckDBPyConnection
+    catalog: Catalog
     warehouse: Path
     cost_of: CostOf = lambda _: None
 
@@ -95,8 +93,8 @@ _FLAGS = {
 def best_models(source: Source, address: PageAddress) -> list[str]:
     """The best two of a leaderboard, as other pages are asked for them; none where there are not two."""
     report = read_rankings(source.catalog, _selection(address), top=2)
-    standings = report.rankings[0].standings[:2] if report.rankings else ()
-    return [f"{standing.model}@@{standing.tag}" for standing in standings] if len(standings) == 2 else []  # noqa: PLR2004
+    standings = report.rankings[0]["standings"][:2] if report.rankings else ()
+    return [f"{line['model']}@@{line['tag']}" for line in standings] if len(standings) == 2 else []  # noqa: PLR2004
 
 
 def _selection(address: PageAddress) -> ScoreSelection:
@@ -120,17 +118,20 @@ def leaderboard(source: Source, address: PageAddress) -> Shown:
         "Leaderboard" if page == 1 else f"Leaderboard, page {page}",
         {
             "board": board,
-            "report": board.report,
+            "report": board["report"],
             "policies": POLICIES,
-            "scales": reported_scales(board.report.benchmarks),
+            "scales": reported_scales(board["report"].benchmarks),
             "remarks_on": remarks_on,
-            "names_of": lambda lines: {f"{line.model}@@{line.tag}" for line in lines},
-            "choices": {
-                name: [row["name"] for row in rows]
-                for name, rows in grouped(fetch(source.catalog, "leaderboard_choices"), lambda row: row["kind"])
-            },
+            "names_of": lambda lines: {f"{line['model']}@@{line['tag']}" for line in lines},
+            "choices": _choices(source),
         },
     )
+
+
+def _choices(source: Source) -> dict[str, list[str]]:
+    """List the tags, judges, question sets and passes that have scores."""
+    found = grouped(fetch(source.catalog, "score_choices"), lambda row: row["kind"])
+    return {kind: [row["name"] for row in rows] for kind, rows in found}
 
 
 def questions(source: Source, address: PageAddress) -> Shown:
@@ -149,7 +150,7 @@ def questions(source: Source, address: PageAddress) -> Shown:
             "shown": shown,
             "page": page,
             "n_pages": n_pages,
-            "judges": _judges(source),
+            "judges": _choices(source).get("judge", []),
             "open": partial(question_url, opened_from(address, request.sort)),
             "row_name": row_name,
             "flags": _FLAGS,
@@ -175,7 +176,7 @@ def question(source: Source, address: PageAddress) -> Shown:
             "flags": _FLAGS,
             "spans": partial(_spans, address.one("q")),
             "most": MOST_CHARACTERS,
-            "first": _first_answer(report["answers"][0]),
+            "first": next((answer["answer"] for answer in report["answers"][0] if answer["answer"]), ""),
         },
     )
 
@@ -217,7 +218,7 @@ def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
 
 def _drawn_reach(report: ComparisonReport) -> float:
     """Return how far the widest interval of a comparison goes from 0, in margins: all its pictures have one scale."""
-    rows = [row for section in report.sections for row in section.rows]
+    rows = [row for section in report.sections for row in section["rows"]]
     ends = [abs(row[end]) / row["margin"] for row in rows for end in ("lower", "upper") if row[end] is not None]
     return max(ends, default=1.0) * _ROOM
 
@@ -238,10 +239,10 @@ def model(source: Source, address: PageAddress) -> Shown:
 
 def runs(source: Source, address: PageAddress) -> Shown:
     """List all runs, the one that changed last first."""
-    return _runs(fetch(source.catalog, "run_list", text=address.one("text") or None, run_id=None), address)
+    return _runs(fetch(source.catalog, "run_list", text=address.one("text") or None), address)
 
 
-def _runs(found: Sequence[Row], address: PageAddress) -> Shown:
+def _runs(found: Rows, address: PageAddress) -> Shown:
     page, n_pages, shown = _paged(found, address)
     return Shown("runs.html", "Runs", {"runs": shown, "n": len(found), "page": page, "n_pages": n_pages})
 
@@ -249,15 +250,13 @@ def _runs(found: Sequence[Row], address: PageAddress) -> Shown:
 def run(source: Source, address: PageAddress) -> Shown:
     """A run, live while it works; where a base tag is named the list of its runs."""
     name = address.one("run")
-    if not fetch(source.catalog, "run_list", text=None, run_id=name):
-        meant = [row["run_id"] for row in fetch(source.catalog, "chosen_runs", models=[name])]
-        if meant:
-            every = fetch(source.catalog, "run_list", text=None, run_id=None)
-            return _runs([row for row in every if row["run_id"] in meant], address)
+    meant = fetch(source.catalog, "run_list", models=[name])
+    if meant and not fetch(source.catalog, "run_list", run_id=name):
+        return _runs(meant, address)
     progress = read_run(source.catalog, source.warehouse, name, datetime.now(UTC), source.cost_of)
-    run_row = progress.run
+    run_row = progress["run"]
     strategies = strategy_blocks(read_strategy_scores(source.catalog, [run_row["run_id"]]))
-    values = {"progress": progress, "live": progress.live, "blocks": list(strategies)}
+    values = {"progress": progress, "live": progress["live"], "blocks": list(strategies)}
     return Shown("run.html", f"{run_row['model']} {run_row['run_tag']}", values)
 
 
@@ -271,9 +270,8 @@ def judges(source: Source, address: PageAddress) -> Shown:
     with_lengths = address.one("lengths") == "yes" or sum(row["n_judgements"] for row in facts) <= _MOST_LENGTHS
     names = [row["judge"] for row in facts]
     pairs = {(row["judge_a"], row["judge_b"]): row for row in overview["pairs"]}
-    shares = fetch(source.catalog, "judge_scores")
+    shares = overview["shares"]
     bins = sorted({row["score"] for row in shares})
-    drift = grouped(fetch(source.catalog, "judge_drift"), lambda row: row["judge"])
     return Shown(
         "judges.html",
         "Judges",
@@ -289,7 +287,7 @@ def judges(source: Source, address: PageAddress) -> Shown:
                 for name, rows in grouped(shares, lambda row: row["judge"])
             },
             "most_share": max((row["share"] for row in shares), default=0),
-            "drift": drift,
+            "drift": grouped(overview["drift"], lambda row: row["judge"]),
         },
     )
 
@@ -313,7 +311,7 @@ def ensemble_page(run_id: str, document: Document) -> Shown:
 
 def decisions(source: Source, address: PageAddress) -> Shown:
     """List all decisions between models, the one that changed last first."""
-    found = [DecisionReport(row, (), ()) for row in fetch(source.catalog, "decision_list")]
+    found = [{"decision": row, "verdict": outcome(row)} for row in fetch(source.catalog, "decisions")]
     page, n_pages, shown = _paged(found, address)
     return Shown("decisions.html", "Decisions", {"decisions": shown, "page": page, "n_pages": n_pages})
 
@@ -321,13 +319,13 @@ def decisions(source: Source, address: PageAddress) -> Shown:
 def decision(source: Source, address: PageAddress) -> Shown:
     """A decision with the curve of each pair, live while it is made."""
     report = read_decision(source.catalog, address.one("decision"))
-    live = report.decision["state"] == "running"
+    live = report["decision"]["state"] == "running"
     return Shown(
         "decision.html",
-        report.verdict,
+        outcome(report["decision"]),
         {
             "report": report,
-            "curves": grouped(report.curve, itemgetter("a", "b")),
+            "curves": grouped(report["curve"], itemgetter("a", "b")),
             "blocks": [] if live else list(decision_result(report).blocks(None)),
             "live": live,
         },
@@ -361,10 +359,10 @@ def _selected(report: Report, address: PageAddress) -> Any:
     """
     given: dict[str, Any] = {}
     for name, hint in get_type_hints(report.selection, include_extras=True).items():
-        for option in (mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Option)):
-            parameter = option.names[0].removeprefix("--") if option.names else name
-            if values := address.many(parameter):
-                given[name] = values if option.repeated else values[-1]
+        kind, option = Parameter.from_annotation(hint)
+        parameter = next(iter(option.name or ()), name).removeprefix("--")
+        if option.group and (values := address.many(parameter)):
+            given[name] = values if get_origin(kind) in {list, tuple, Sequence} else values[-1]
     try:
         selection = TypeAdapter(report.selection).validate_python(given)
     except ValidationError as error:
@@ -388,7 +386,7 @@ def search(source: Source, address: PageAddress) -> Shown:
     return Shown("search.html", f"Search: {text}", values)
 
 
-def _hits(source: Source, address: PageAddress) -> Sequence[Row]:
+def _hits(source: Source, address: PageAddress) -> Rows:
     """Search a text; each question that is opened from the search needs its neighbours among the hits."""
     chosen: dict[str, Any] = {"what": address.one("what", "answers"), "text": address.one("q"), "most": ROWS}
     chosen |= {name: address.one(name) or None for name in ("benchmark", "model")}
@@ -423,7 +421,7 @@ def call(source: Source, address: PageAddress) -> Shown:
 
 def prompt(source: Source, address: PageAddress) -> Shown:
     """The templates of a prompt."""
-    found = fetch(source.catalog, "prompt", prompt_hash=address.one("hash"))
+    found = fetch(source.catalog, "prompts", prompt_hash=address.one("hash"))
     if not found:
         raise ConfigurationError("the lake does not have the text of this prompt: it was made before texts were kept")
     return Shown("prompt.html", f"Prompt {found[0]['label']}", {"templates": found})
@@ -512,16 +510,8 @@ def _scales(source: Source) -> Scales:
     return reported_scales(benchmarks_in(source.catalog))
 
 
-def _judges(source: Source) -> list[str]:
-    return [row["judge"] for row in fetch(source.catalog, "judges")]
-
-
 def _spans(searched: str, answer: Row) -> list[Span]:
     """The passages of an answer to mark: what was searched, what passes found, and what rules read."""
     found = [span for finding in answer["findings"] for span in finding["spans"]]
     read = [judgement["read"] for judgement in answer["judgements"] if judgement["read"]]
     return spans_of(searched, answer["answer"]) + found + read
-
-
-def _first_answer(answers: Sequence[Row]) -> str:
-    return next((answer["answer"] for answer in answers if answer["answer"]), "")

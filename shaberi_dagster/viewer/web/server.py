@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qsl
 
-import duckdb
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -19,12 +18,13 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from shaberi_dagster.errors import ConfigurationError, ShaberiError, StatementStoppedError
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.connections import within
 from shaberi_dagster.lake.damage import damage_behind
+from shaberi_dagster.lake.journal.tally import CostOf
+from shaberi_dagster.lake.statements import Catalog
 from shaberi_dagster.reports.requests import check_choice
-from shaberi_dagster.reports.run_progress import CostOf
+from shaberi_dagster.util.errors import ConfigurationError, ShaberiError, StatementStoppedError
 from shaberi_dagster.util.guard import READING, Access, Guard
 from shaberi_dagster.util.ports import listen
 from shaberi_dagster.viewer.web.address import PageAddress
@@ -62,7 +62,7 @@ def build_app(pages: "Pages", access: Access) -> Starlette:
 def serve(
     warehouse: Path, host: str, port: int, page: str = "/", *, open_browser: bool, cost_of: CostOf = lambda _: None
 ) -> None:
-    """Serve the pages until Ctrl-C; the one to begin with is made before its address is told.
+    """Serve the pages until Ctrl-C; the one to begin with is made before its address is shown.
 
     Args:
         warehouse: The lake.
@@ -95,7 +95,7 @@ def server_config(app: Starlette) -> uvicorn.Config:
 
 
 def _make_ahead(pages: "Pages", page: str) -> None:
-    """Make a page before anybody asks for it, or begin to: of one that takes long nobody waits to hear where it is."""
+    """Make a page before anybody asks for it, or begin to: of one that takes long no one waits to hear where it is."""
     path, _, query = page.partition("?")
     address = PageAddress(path, tuple(parse_qsl(query, keep_blank_values=True)))
 
@@ -124,7 +124,7 @@ class Pages:
         self._warehouse, self._cost_of, self._seconds = warehouse, cost_of, seconds
         self._kept: dict[tuple[PageAddress, str], str] = {}
         # One that falls out is closed. That two pages are made at once is rare.
-        self._idle: deque[duckdb.DuckDBPyConnection] = deque([open_catalog(warehouse)], maxlen=2)
+        self._idle: deque[Catalog] = deque([open_catalog(warehouse)], maxlen=2)
 
     def answer(self, page: Page, request: Request) -> Response:
         """A page, or what is wrong with its address."""
@@ -158,7 +158,7 @@ class Pages:
         return made
 
     @contextmanager
-    def _catalog(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _catalog(self) -> Iterator[Catalog]:
         """A connection that no other page has; opening one takes as long as many a page."""
         former = None
         with suppress(IndexError):

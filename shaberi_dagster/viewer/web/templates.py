@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from shaberi_dagster.reports import figures
-from shaberi_dagster.reports.report import NOTHING, Heading, Sentences, Table
-from shaberi_dagster.show.text import printable
+from shaberi_dagster.reports import blocks
+from shaberi_dagster.reports.blocks import NOTHING, Heading, Sentences, Table
+from shaberi_dagster.util.text import printable
 from shaberi_dagster.viewer.web import texts
 from shaberi_dagster.viewer.web.address import PageAddress
 
 STATIC = Path(__file__).resolve().parent / "static"
 _SHADES = 9
 _A_DIME = 0.1
+_FORMS = ("both_ends", "decimals", "whole_percent", "signed", "percent", "p_value", "between")
 
 
 class Shown(NamedTuple):
@@ -58,15 +59,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {name: getattr(blocks, name) for name in _FORMS}
     environment.filters |= {
-        "both_ends": figures.both_ends,
-        "decimals": figures.decimals,
-        "whole_percent": figures.whole_percent,
-        "signed": figures.signed,
-        "percent": figures.percent,
-        "p_value": figures.p_value,
-        "interval": figures.interval,
-        "signed_interval": figures.signed_interval,
         "shade": shade,
         "number": number,
         "quoted": shlex.quote,
@@ -75,6 +69,7 @@ def _environment() -> Environment:
         "lines": lambda cell: [cell] if isinstance(cell, str) else list(cell),
     }
     environment.globals |= {name: getattr(texts, name) for name in ("rendered", "marked", "spans_of", "difference")}
+    environment.globals["interval_of"] = blocks.interval_of
     environment.tests |= {
         "heading": lambda block: isinstance(block, Heading),
         "sentences": lambda block: isinstance(block, Sentences),
@@ -84,7 +79,7 @@ def _environment() -> Environment:
 
 
 def _harmless(value: Any) -> Any:
-    """Make the value of an expression in a template harmless; an attribute or a text of ours stays as it is."""
+    """Make the value of an expression in a template harmless; an attribute or our own text stays as it is."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return printable(value, multiline=True)
     return value

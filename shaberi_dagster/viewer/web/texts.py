@@ -1,4 +1,4 @@
-"""Texts of models and judges on a page: never markup, links or images of theirs, whatever they write."""
+"""Texts of models and judges on a page: never markup, links or images of their own, whatever they write."""
 
 import re
 from collections.abc import Sequence
@@ -9,8 +9,8 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from shaberi_dagster.reports.question import Span
-from shaberi_dagster.show.text import printable
+from shaberi_dagster.reports.questions import Span
+from shaberi_dagster.util.text import printable
 
 _NOT_RENDERED = ("link", "image", "autolink", "reference", "html_block", "html_inline", "entity")
 _TOKEN = re.compile(r"[A-Za-z0-9_]+|\s+|.", re.DOTALL)

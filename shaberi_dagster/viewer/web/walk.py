@@ -1,8 +1,9 @@
 """The walk through a list of questions: the list stands in the address of each question that is opened from it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
+from shaberi_dagster.reports.blocks import Row, Rows
 from shaberi_dagster.viewer.web.address import PageAddress, page_url
 
 ROWS = 100
@@ -30,12 +31,12 @@ class Walk(NamedTuple):
     label: str
 
 
-def row_name(row: Mapping[str, Any]) -> str:
+def row_name(row: Row) -> str:
     """Name a row of a list of questions, as the target of addresses."""
     return "-".join(str(row[name]) for name in ("question_set", "position", "run_id", "judge") if row.get(name))
 
 
-def question_url(address: PageAddress, row: Mapping[str, Any]) -> str:
+def question_url(address: PageAddress, row: Row) -> str:
     """Make the address of a question.
 
     Args:
@@ -58,26 +59,26 @@ def list_address(address: PageAddress, default_sort: str) -> PageAddress:
     return PageAddress("/questions", tuple(item for item in kept if item != ("sort", default_sort)))
 
 
-def walk_list(address: PageAddress, rows: Sequence[Mapping[str, Any]], back: PageAddress) -> Walk:
+def walk_list(address: PageAddress, rows: Rows, back: PageAddress) -> Walk:
     """Walk through the questions of a list, in its order."""
     here = (address.one("set"), int(address.one("position", "1")))
     place = next((n for n, row in enumerate(rows) if (row["question_set"], row["position"]) == here), None)
-    url = _neighbour(lambda n: question_url(address, rows[n]), len(rows))
     page = (place or 0) // ROWS + 1
     name = "" if place is None else f"#{row_name(rows[place])}"
-    before, after = ("", url(0)) if place is None else (url(place - 1), url(place + 1))
-    at = None if place is None else place + 1
-    return Walk(at, len(rows), before, after, back.to(page=page if page > 1 else None) + name, "back to the list")
+    to_list = back.to(page=page if page > 1 else None) + name
+    return _walk(place, len(rows), lambda n: question_url(address, rows[n]), to_list, "back to the list")
 
 
-def walk_set(address: PageAddress, question: Mapping[str, Any], back: str, label: str) -> Walk:
+def walk_set(address: PageAddress, question: Row, back: str, label: str) -> Walk:
     """Walk through the questions of a set, in its order."""
-    n, at = question["n_questions"], question["position"]
-    url = _neighbour(lambda place: question_url(address, {**question, "position": place + 1}), n)
-    return Walk(at, n, url(at - 2), url(at), back, label)
+
+    def url(place: int) -> str:
+        return question_url(address, {**question, "position": place + 1})
+
+    return _walk(question["position"] - 1, question["n_questions"], url, back, label)
 
 
-def walk_hits(hits: Sequence[Mapping[str, Any]], name: str, url: Callable[[Mapping[str, Any]], str], back: str) -> Walk:
+def walk_hits(hits: Rows, name: str, url: Callable[[Row], str], back: str) -> Walk:
     """Walk through the hits of a search, in their order.
 
     Args:
@@ -87,10 +88,11 @@ def walk_hits(hits: Sequence[Mapping[str, Any]], name: str, url: Callable[[Mappi
         back: The address of the search.
     """
     place = next((n for n, row in enumerate(hits) if row_name(row) == name), None)
-    to = _neighbour(lambda n: url(hits[n]), len(hits))
-    before, after = ("", to(0)) if place is None else (to(place - 1), to(place + 1))
-    return Walk(None if place is None else place + 1, len(hits), before, after, f"{back}#{name}", "back to the search")
+    return _walk(place, len(hits), lambda n: url(hits[n]), f"{back}#{name}", "back to the search")
 
 
-def _neighbour(url: Callable[[int], str], n: int) -> Callable[[int], str]:
-    return lambda place: url(place) if 0 <= place < n else ""
+def _walk(place: int | None, n: int, url: Callable[[int], str], back: str, label: str) -> Walk:
+    """Stand at a place of a list, or before its first one where it has not the question."""
+    before, after = (-1, 0) if place is None else (place - 1, place + 1)
+    previous, following = (url(at) if 0 <= at < n else "" for at in (before, after))
+    return Walk(None if place is None else place + 1, n, previous, following, back, label)

@@ -1,22 +1,30 @@
-"""A cluster without its servers: its settings, what it refuses, and how its parts end."""
+"""A cluster: its settings, what it refuses, and how its parts start and end."""
 
+import json
+import multiprocessing
 import os
+import re
+import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from shaberi_dagster.defs.cluster import processes
 from shaberi_dagster.defs.cluster.folder import alone_in, environment_of
-from shaberi_dagster.defs.cluster.local import look_after
 from shaberi_dagster.defs.cluster.parts import PARTS, command_of
-from shaberi_dagster.defs.cluster.processes import ClusterProcess
-from shaberi_dagster.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.defs.cluster.supervisor import command_line, supervised
+from shaberi_dagster.util.errors import ConfigurationError, ShaberiError
+from shaberi_dagster.util.ports import free_ports
 from tests.commands import run
+from tests.postgres import POSTGRES
+from tests.running_cluster import running_redis, started_cluster
 
 pytestmark = pytest.mark.integration
 
@@ -65,110 +73,115 @@ def test_every_part_has_a_command_of_this_environment() -> None:
 
 
 def test_a_part_ends_with_its_children(tmp_path: Path) -> None:
-    part = _part(tmp_path, "import subprocess, sys, time; print(subprocess.Popen(['sleep', '600']).pid, flush=True)")
-    part.start()
-    child = int(_said(part))
+    with supervised(tmp_path, [_parts("part")]):
+        processes = _processes(tmp_path, "part")
 
-    part.end()
-
-    assert part.has_ended()
-    assert _ends(child)
+    assert len(processes) == 2
+    assert not any(_lives(pid) for pid in processes)
 
 
-def test_a_part_that_has_ended_is_started_anew_without_the_children_it_left(tmp_path: Path) -> None:
-    code = "import subprocess, time; print(subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
-    part = _part(tmp_path, code)
-    part.start()
-    assert part.process is not None
-    first, child = part.process.pid, int(_said(part))
-    part.process.kill()
-    part.process.wait()
-    told: list[str] = []
-    try:
-        look_after({"part": part}, told.append)
-        assert part.process.pid != first
-        assert told == ["part has ended and is started anew"]
-        assert _ends(child)
-    finally:
-        part.end()
+def test_a_part_that_has_ended_is_started_again_without_the_children_it_left(tmp_path: Path) -> None:
+    with supervised(tmp_path, [_parts("part", "other")]) as supervisor:
+        first, child = _processes(tmp_path, "part")
+        assert supervisor.restarted_parts() == []
+        os.kill(first, signal.SIGKILL)
+
+        _wait_until(lambda: supervisor.restarted_parts() == ["part"])
+
+        assert supervisor.groups["part"] != first
+        _wait_until(lambda: not _lives(child))
 
 
-def test_what_needs_a_server_is_not_started_anew_before_the_server_answers(tmp_path: Path) -> None:
-    server, worker = (_part(tmp_path, "import time; time.sleep(600)", name) for name in ("server", "worker"))
-    door = tmp_path / "door"
-    server.answers = door.exists
-    parts = {"server": server, "worker": worker}
-    for part in parts.values():
-        part.start()
-        assert part.process is not None
-        part.process.kill()
-        part.process.wait()
-    told: list[str] = []
-    try:
-        look_after(parts, told.append)
-        look_after(parts, told.append)
-        assert told == ["server has ended and is started anew"]
-        door.touch()
-        look_after(parts, told.append)
-        assert told == ["server has ended and is started anew", "worker has ended and is started anew"]
-    finally:
-        for part in parts.values():
-            part.end()
+def test_a_command_is_what_it_was_whatever_is_in_it(tmp_path: Path) -> None:
+    words = ["a #b", "c ;d", "50% %(here)s", "'e'", '"f"', "\\", "質問", "$HOME *"]
+    code = "import json, sys, time; print(json.dumps(sys.argv[1:]), flush=True); time.sleep(600)"
+    with supervised(tmp_path, [{"part": {"command": command_line([sys.executable, "-c", code, *words])}}]):
+        assert json.loads(_said(tmp_path, "part")) == words
 
 
-def test_a_part_that_cannot_start_is_tried_after_growing_pauses_and_then_ends_the_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 0.0
-    monkeypatch.setattr(processes.time, "monotonic", lambda: now)
-    redis = _part(tmp_path, "print('no memory')", name="redis")
-    redis.start()
-    told: list[str] = []
-
-    def look_for_a_while() -> None:
-        nonlocal now
-        while now < 100:
-            if redis.process is not None:
-                redis.process.wait()
-            look_after({"redis": redis}, told.append)
-            now += 1.0
-
-    with pytest.raises(ShaberiError, match="redis of the cluster ends each time it is started: no memory"):
-        look_for_a_while()
-
-    pauses = [said.removeprefix("redis has ended and is started anew") for said in told]
-    assert pauses == ["", " in 1 s", " in 2 s", " in 4 s", " in 8 s"]
+def test_a_part_waits_until_the_servers_answer(tmp_path: Path, postgres: str) -> None:
+    (port,) = free_ports(1)
+    settings = {"SHABERI_DATABASE_URL": postgres, "SHABERI_BROKER_URL": f"redis://127.0.0.1:{port}/0"}
+    lines = [f"export {name}='{value}'\n" for name, value in settings.items()]
+    (tmp_path / "environment").write_text("".join(lines), encoding="utf-8")
+    command = [sys.executable, "-m", "shaberi_dagster.defs.cluster.waiting", sys.executable, "-c", "print('at work')"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as part:
+        with pytest.raises(subprocess.TimeoutExpired):
+            part.wait(timeout=2)
+        with running_redis(tmp_path, port):
+            assert part.communicate(timeout=60) == ("at work\n", None)
 
 
-_KILLED = """
-import os, signal, sys
-from pathlib import Path
-from shaberi_dagster.defs.cluster import processes
-from shaberi_dagster.defs.cluster.folder import alone_in
-from shaberi_dagster.defs.cluster.processes import ClusterProcess, Reaper
-folder = Path(sys.argv[1])
-child = "import os, subprocess, time; print(os.getpid(), subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
-with alone_in(folder) as lock, Reaper(lock) as reaper:
-    for name, code in (("meek", child), ("hard", child)):
-        stop = signal.SIGTERM if name == "meek" else signal.SIGKILL
-        log = folder / f"{name}.log"
-        ClusterProcess(name, [sys.executable, "-c", code], dict(os.environ), log, stop=stop, reaper=reaper).start()
-    for name in ("meek", "hard"):
-        while not (folder / f"{name}.log").read_text().endswith("\\n"):
-            pass
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
+@pytest.mark.long
+def test_a_part_that_cannot_start_is_tried_six_times_and_then_ends_the_cluster(tmp_path: Path) -> None:
+    redis = {"command": command_line([sys.executable, "-c", "print('no memory')"])}
+    restarted: list[str] = []
+    complaint = r"^redis of the cluster ends each time it is started: no memory \(/.*/redis\.log\)$"
+    with supervised(tmp_path, [{"redis": redis}]) as supervisor, pytest.raises(ShaberiError, match=complaint):
+        _wait_until(lambda: restarted.extend(supervisor.restarted_parts()))
+
+    assert restarted == 5 * ["redis"]
+
+
+@pytest.mark.parametrize("program", ["supervisord", "guard"])
+def test_a_cluster_whose_supervisor_is_killed_ends(tmp_path: Path, program: str) -> None:
+    with supervised(tmp_path, [_parts("part")]) as supervisor:
+        processes = _processes(tmp_path, "part")
+        supervisord = int((tmp_path / "supervisord.pid").read_text(encoding="utf-8"))
+        os.kill(supervisord if program == "supervisord" else os.getpgid(supervisord), signal.SIGKILL)
+
+        with pytest.raises(ShaberiError, match=r"^the supervisor of the cluster has ended: "):
+            _wait_until(supervisor.restarted_parts)
+
+        _wait_until(lambda: not any(map(_lives, [supervisord, *processes])))
 
 
 @pytest.mark.long
 def test_kill_9_of_a_cluster_ends_its_parts_with_their_children_before_another_one_begins(tmp_path: Path) -> None:
-    killed = subprocess.run([sys.executable, "-c", _KILLED, tmp_path], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    processes = [int(pid) for log in tmp_path.glob("*.log") for pid in log.read_text(encoding="utf-8").split()]
+    cluster = multiprocessing.get_context("spawn").Process(target=_start_and_be_killed, args=[tmp_path])
+    cluster.start()
+    cluster.join()
+    assert cluster.exitcode == -signal.SIGKILL
+    processes = [*_processes(tmp_path, "first"), *_processes(tmp_path, "second")]
 
     with alone_in(tmp_path):
         assert len(processes) == 4
         assert not any(_lives(pid) for pid in processes)
+
+
+def _start_and_be_killed(folder: Path) -> None:
+    with alone_in(folder), supervised(folder, [_parts("first"), _parts("second")]):
+        assert _processes(folder, "first") + _processes(folder, "second")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_port_that_another_program_has_is_refused_in_one_line(tmp_path: Path) -> None:
+    settings = environment_of(tmp_path / "cluster")
+    port = urlsplit(settings["SHABERI_BROKER_URL"]).port or 0
+    with socket.create_server(("127.0.0.1", port)):
+        complaint = run("shaberi", "cluster", "--folder", tmp_path / "cluster").complaint
+
+    assert complaint.startswith(f"another program has port {port}, where redis of the cluster in {tmp_path}")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(shutil.which("redis-server") is None or not POSTGRES.is_dir(), reason="no Redis or PostgreSQL")
+def test_keys_are_inherited_and_in_no_file_of_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHABERI_WAREHOUSE")
+    keys = {"OPENAI_API_KEY": "sk-canary-1", "HF_TOKEN": "hf_canary-2", "SHABERI_UI_TOKEN": "ui-canary-333333333333"}
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+    with started_cluster() as (_, folder, settings):
+        files = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("supervisord.*")}
+        worker = re.findall(r"spawned: 'worker-1' with pid (\d+)", files["supervisord.log"])[-1]
+        inherited = Path("/proc", worker, "environ").read_text(encoding="utf-8")
+
+    assert files.keys() == {"supervisord.conf", "supervisord.log", "supervisord.pid"}
+    password = urlsplit(settings["SHABERI_DATABASE_URL"]).password or ""
+    secrets = [*keys.values(), settings["AWS_SECRET_ACCESS_KEY"], password]
+    assert all(secret in inherited for secret in secrets)
+    assert [(name, secret) for name, text in files.items() for secret in secrets if secret in text] == []
 
 
 def test_a_second_cluster_in_the_same_folder_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
@@ -181,26 +194,28 @@ def test_a_second_cluster_in_the_same_folder_is_refused_and_told_of_the_first(tm
     )
 
 
-def _part(folder: Path, code: str, name: str = "part") -> ClusterProcess:
-    return ClusterProcess(
-        name, [sys.executable, "-c", f"{code}\nimport time\n"], dict(os.environ), folder / f"{name}.log"
-    )
+def _parts(*names: str) -> dict[str, dict[str, str]]:
+    """Parts that print their process and a child of theirs."""
+    code = "import os, subprocess, time; print(os.getpid(), subprocess.Popen(['sleep', '600']).pid, flush=True); time.sleep(600)"
+    return {name: {"command": command_line([sys.executable, "-c", code])} for name in names}
 
 
-def _said(part: ClusterProcess) -> str:
-    for _ in range(400):
-        if text := part.log.read_text(encoding="utf-8"):
-            return text
+def _processes(folder: Path, name: str) -> list[int]:
+    return [int(pid) for pid in _said(folder, name).split()]
+
+
+def _said(folder: Path, name: str) -> str:
+    """The first line of a part."""
+    log = folder / f"{name}.log"
+    _wait_until(lambda: log.exists() and "\n" in log.read_text(encoding="utf-8"))
+    return log.read_text(encoding="utf-8").splitlines()[0]
+
+
+def _wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
         time.sleep(0.05)
-    raise AssertionError("it says nothing")
-
-
-def _ends(pid: int) -> bool:
-    """Wait for a process to end, which a signal does not make it do at once."""
-    deadline = time.monotonic() + 10
-    while _lives(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not _lives(pid)
 
 
 def _lives(pid: int) -> bool:

@@ -12,16 +12,16 @@ pytestmark = pytest.mark.e2e
 _CODE = """\
 from pathlib import Path
 Path({ran!r}).touch()
-from shaberi_dagster.{module} import {base}
+from shaberi_dagster import {base}
 
 
 class Mine({base}):
     name = "{name}"
 """
 _KINDS = {
-    "passes": ("passes.base", "Pass", "mine"),
-    "judges": ("grading.base", "Grader", "rule:mine"),
-    "strategies": ("consensus.base", "Strategy", "mine"),
+    "passes": ("Pass", "mine"),
+    "judges": ("Grader", "rule:mine"),
+    "strategies": ("Strategy", "mine"),
 }
 
 
@@ -34,8 +34,8 @@ def ran(tmp_path: Path) -> Path:
 @pytest.fixture
 def environment(tmp_path: Path, ran: Path) -> dict[str, str]:
     folder = tmp_path / "mine"
-    for kind, (module, base, name) in _KINDS.items():
-        put(folder / kind / "mine.py", _CODE.format(ran=str(ran), module=module, base=base, name=name))
+    for kind, (base, name) in _KINDS.items():
+        put(folder / kind / "mine.py", _CODE.format(ran=str(ran), base=base, name=name))
     put(
         folder / "benchmarks" / "own.yaml",
         "title: Own\ndescription: Own.\nscale_minimum: 0\nscale_maximum: 1\nreader: own_rows.read\n",

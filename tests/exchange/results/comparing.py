@@ -2,7 +2,7 @@
 
 import orjson
 
-from shaberi_dagster.exchange.results.shaberi_v1 import RECORD_NAME
+from shaberi_dagster.exchange.shaberi_v1 import RECORD_NAME
 
 
 def rows_in(folder, path):

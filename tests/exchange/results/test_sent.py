@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from shaberi_dagster.exchange.results.results_tree import export_run
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.llm.client import ChatClient
 from shaberi_dagster.llm.endpoints import ENDPOINTS, _rule, provider_of
 from shaberi_dagster.llm.engine import Engine
 from shaberi_dagster.llm.providers.registry import PROVIDERS
 from shaberi_dagster.llm.request import Endpoint
-from shaberi_dagster.reports.score_settings import differences, read_settings
+from shaberi_dagster.reports.settings import differences, read_settings
+from shaberi_dagster.runs.results.results_tree import export_run
 from shaberi_dagster.runs.stored import store_run
 from tests.example_runs import ask, materialized, stored_run, without_results
 from tests.results_tree import assert_valid_tree, documents

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from shaberi_dagster.exchange.results.shaberi_v1 import export
+from shaberi_dagster.exchange.shaberi_v1 import export
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.reports.requests import RunSelection
 from tests.archives import extract

@@ -12,19 +12,19 @@ import orjson
 import pytest
 import yaml
 
-from shaberi_dagster.benchmarks.questions import Question
-from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.suite import reading
 from shaberi_dagster.exchange.suite.checkout import read_checkout
 from shaberi_dagster.exchange.suite.structure import structure
 from shaberi_dagster.exchange.suite.writing import Adoption, adopt
-from shaberi_dagster.judges.adopted import AdoptedJudge
-from shaberi_dagster.judges.sets import ADOPTED, AdoptedSet, answer_settings, judge_settings
-from shaberi_dagster.judges.spec import JudgeSpec
 from shaberi_dagster.llm.endpoints import request_body, resolve_endpoint
 from shaberi_dagster.runs.adoption import adopted_defaults, with_preset
 from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.tasks.benchmarks.questions import Question
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
+from shaberi_dagster.tasks.judges.adopted import AdoptedJudge
+from shaberi_dagster.tasks.judges.sets import ADOPTED, AdoptedSet, answer_settings, judge_settings
+from shaberi_dagster.tasks.judges.spec import JudgeSpec
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.commands import run, run_without_dagster
 from tests.exchange.trees.trees import LegacyTree, rows_of
 from tests.mock_endpoint import running_mock
@@ -330,7 +330,7 @@ def test_nothing_of_a_hostile_repository_is_run(repository, tmp_path):
     hook = repository / ".git" / "hooks" / "post-index-change"
     hook.write_text(f"#!/bin/sh\ntouch {marker}\n")
     hook.chmod(0o755)
-    settings = (
+    programs = (
         "core.fsmonitor",
         "core.pager",
         "core.sshCommand",
@@ -338,7 +338,7 @@ def test_nothing_of_a_hostile_repository_is_run(repository, tmp_path):
         "filter.x.smudge",
         "diff.x.textconv",
     )
-    for setting in settings:
+    for setting in programs:
         git(repository, "config", setting, f"touch {marker};")
     (repository / ".gitattributes").write_text("*.py filter=x diff=x\n")
     (repository / "sitecustomize.py").write_text(f"open({str(marker)!r}, 'w')\n")
@@ -449,35 +449,10 @@ def test_a_file_that_differs_is_not_overwritten(repository, old):
 
 
 ODD = [
-    *(
-        "\n",
-        "\n\n",
-        " \n",
-        "\n ",
-        "  lead\n",
-        "trail  \n\n\n",
-        "\t\n\ttab\n",
-        "a\r\nb\r",
-        "\x85\u2028\ufeff\n",
-        "\x07\n",
-        "# no\n---\n",
-    ),
-    *(
-        "null",
-        "true",
-        "1e3",
-        "~",
-        "",
-        "- a\n- b",
-        "{a: b}",
-        "'",
-        '"\n"',
-        "&x *y\n",
-        "\\n\n",
-        "|\n>\n",
-        "\u3000\n",
-        "\U0001f600\n",
-    ),
+    *("\n", "\n\n", " \n", "\n ", "  lead\n", "trail  \n\n\n", "\t\n\ttab\n"),
+    *("a\r\nb\r", "\x85\u2028\ufeff\n", "\x07\n", "# no\n---\n"),
+    *("null", "true", "1e3", "~", "", "- a\n- b", "{a: b}", "'", '"\n"', "&x *y\n"),
+    *("\\n\n", "|\n>\n", "\u3000\n", "\U0001f600\n"),
 ]
 
 

@@ -11,16 +11,16 @@ from typing import Any
 import orjson
 import pytest
 
-from shaberi_dagster.benchmarks.questions import Question
-from shaberi_dagster.benchmarks.registry import get_benchmark
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.suite.reading import known, parameters
-from shaberi_dagster.judges.adopted import AdoptedJudge
-from shaberi_dagster.judges.sets import ADOPTED, AdoptedSet, answer_settings, judge_settings, kept_answer
-from shaberi_dagster.judges.spec import JudgeSpec
-from shaberi_dagster.judges.suite_calls import CallSettings
-from shaberi_dagster.judges.suite_parsers import PARSERS
 from shaberi_dagster.llm.endpoints import resolve_endpoint
+from shaberi_dagster.tasks.benchmarks.questions import Question
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
+from shaberi_dagster.tasks.judges.adopted import AdoptedJudge
+from shaberi_dagster.tasks.judges.sets import ADOPTED, AdoptedSet, answer_settings, judge_settings, kept_answer
+from shaberi_dagster.tasks.judges.spec import JudgeSpec
+from shaberi_dagster.tasks.judges.suite_calls import CallSettings
+from shaberi_dagster.tasks.judges.suite_parsers import PARSERS
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.commands import run
 
 pytestmark = pytest.mark.corpus

@@ -3,20 +3,13 @@
 import pytest
 
 from shaberi_dagster.deciding.decision import prepare
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.deciding.deciding import decided
 from tests.deciding.deciding import request as asked_for
-from tests.example_runs import own_engine, without_results
 from tests.exchange.trees.trees import rows_of
 
-pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(autouse=True)
-def engine():
-    with own_engine({}), without_results():
-        yield
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine", "results_left_out")]
 
 
 @pytest.fixture

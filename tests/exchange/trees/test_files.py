@@ -4,8 +4,8 @@ from hashlib import sha256
 
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.trees.files import display_name, opened, scan
+from shaberi_dagster.exchange.trees.files import opened, scan
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.exchange.trees.trees import FOLDERS
 
 pytestmark = pytest.mark.unit
@@ -162,8 +162,3 @@ def test_a_folder_that_is_far_too_large_is_an_error(tmp_path):
         write(tmp_path, f"{number}")
     with pytest.raises(ConfigurationError, match="more than 3 files"):
         list(scan(tmp_path, "s", most_entries=3))
-
-
-def test_the_display_name_is_the_likely_one():
-    assert display_name("__fsx__ubuntu__x.8e6") == "/fsx/ubuntu/x.8e6"
-    assert display_name("plain_name") == "plain_name"

@@ -11,14 +11,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
 from shaberi_dagster.exchange.importing import ImportedRows
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees, reconcile_lake
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import sha256_text
 from tests.exchange.trees.trees import Imported, assert_every_line_is_somewhere
 from tests.sizes import size
@@ -234,7 +233,7 @@ def write_traps(root: Path) -> None:
 
 
 def workspace_of(folder: Path) -> Workspace:
-    return Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(folder / "warehouse")}), environment={})
+    return Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(folder / "warehouse")}), environment={})
 
 
 def imported(folder: Path) -> Lake:

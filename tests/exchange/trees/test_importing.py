@@ -6,24 +6,21 @@ import orjson
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError, PartitionBusyError, ShaberiError
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.trees import importing, reading, runs
+from shaberi_dagster.exchange.trees import importing, reading
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees, named_trees, reconcile_lake
 from shaberi_dagster.lake.catalog import open_catalog, run_query
-from shaberi_dagster.lake.formats import FORMAT_NAME
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError, PartitionBusyError, ShaberiError
 from shaberi_dagster.util.progress import LogReporter
 from tests.commands import lake_of
-from tests.exchange.trees.trees import LegacyTree, questions_of, rows_of
+from tests.exchange.trees.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
 
 RUN_ROWS = ("answers", "judgements", "scores", "metrics", "legacy_repeats", "runs")
 ROWS = ("answers", "judgements", "scores", "metrics", "legacy_quarantine", "legacy_repeats")
-KEYS = ["run_id", "benchmark", "question_id", "sample_index"]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +34,7 @@ def made(tmp_path_factory) -> Path:
     tree.answers("elyza", rows_of("elyza", ["一", "二"]), model="second")
     tree.judgements("elyza", rows_of("elyza", ["一", "二"], [4, 5]), "a", model="second")
     tree.judgements("elyza", rows_of("elyza", ["other", "二"], [1, 2]), "b", model="second")
-    run(Installation(Settings.from_environment(lake_of(folder)), environment={}), tree)
+    run(Workspace(Settings.from_environment(lake_of(folder)), environment={}), tree)
     return folder
 
 
@@ -69,7 +66,7 @@ def run(workspace, tree, **values):
 
 def elsewhere(tmp_path) -> Workspace:
     """Another lake."""
-    return Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "elsewhere")}), environment={})
+    return Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "elsewhere")}), environment={})
 
 
 def contents(lake: Lake) -> dict[str, pl.DataFrame]:
@@ -114,15 +111,6 @@ def test_sums_agree_and_come_from_the_lake(workspace, full):
     lake = workspace.lake
     lake.replace("judgements", lake.read("judgements").head(-1), {"run_id": lake.read("runs")["run_id"].to_list()})
     assert reconcile_lake(lake).discrepancies() == ["judgements: 14 by file, 13 by row"]
-
-
-def test_the_same_command_again_changes_nothing(workspace, imported):
-    before, versions = contents(workspace.lake), workspace.lake.versions()
-    again = run(workspace, imported)
-    assert (again.models_read, again.models_there, again.runs.height) == (0, 2, 0)
-    assert_same(before, contents(workspace.lake))
-    changed = {name for name, version in workspace.lake.versions().items() if version != versions[name]}
-    assert changed <= {"legacy_files"}
 
 
 def test_a_tree_imported_by_parts_is_the_tree_imported_at_once(workspace, full, made):
@@ -253,15 +241,6 @@ def test_more_judgements_join_the_run_and_read_nothing_else(workspace, imported)
     assert reconcile_lake(workspace.lake).discrepancies() == []
 
 
-def test_files_of_before_may_be_gone_when_something_new_comes(workspace, imported, tmp_path):
-    other = LegacyTree(tmp_path / "more")
-    other.judgements("elyza", rows_of("elyza", ["一", "二"], [1, 2]), "c", model="second")
-    imported.root.rename(tmp_path / "moved")
-    run(workspace, None, trees={"tree": other.root})
-    judges = workspace.lake.read("judgements", {"run_id": "second@@legacy-tree"})["judge"].unique().sort().to_list()
-    assert judges == ["a", "c"]
-
-
 def test_a_file_that_was_changed_supersedes_its_earlier_rows(workspace, imported, reports):
     imported.judgements("rakuda", rows_of("rakuda", ["一"], [3]), "b")
     assert run(workspace, imported).models_read == 1
@@ -330,51 +309,6 @@ def test_what_others_added_to_an_imported_run_survives(workspace, imported):
     assert scores.select("judge", "score").rows() == [("a", 2.0), ("c", 4.0), ("mine", 9.0)]
 
 
-@pytest.mark.long
-def test_a_lake_of_before_gets_a_run_for_each_tree_without_any_file(workspace, full, tmp_path, monkeypatch):
-    """Until format 3, bytes that two trees shared were a run of the first one only, without its name in the tag."""
-    monkeypatch.setattr(runs, "tag_of_tree", lambda tag, source: tag if source == "tree" else f"{tag}-{source}")
-    other = LegacyTree(tmp_path / "other")
-    shutil.copytree(full.root, other.root)
-    run(workspace, None, trees={"tree": full.root, "other": other.root})
-    monkeypatch.undo()
-    lake, expected = workspace.lake, contents(workspace.lake)
-    of_tree = pl.col("run_id").str.ends_with("-other") | pl.col("run_id").str.contains("-other-gen")
-    for table in RUN_ROWS:
-        rows = lake.read(table).filter(~of_tree)
-        if table == "runs":
-            nothing = pl.lit(None, pl.String)
-            rows = rows.with_columns(source=nothing, import_tag=nothing)
-        if rows.height:
-            lake.replace(table, rows, {"run_id": lake.read(table)["run_id"].unique().to_list()})
-    files = lake.read("legacy_files").with_columns(
-        status=pl.when(source="other").then(pl.lit("duplicate")).otherwise("status"),
-        lines=pl.when(source="tree").then("lines"),
-    )
-    lake.replace("legacy_files", files, {"import_tag": "legacy"})
-    (lake.folder / FORMAT_NAME).write_text('{"format": 2}', encoding="utf-8")
-    shutil.rmtree(full.root)
-    shutil.rmtree(other.root)
-
-    later = Installation(workspace.settings, environment={})
-    later.lake.widen("runs")
-
-    assert_same({name: expected[name] for name in RUN_ROWS}, contents(later.lake))
-    assert reconcile_lake(later.lake).discrepancies() == []
-
-
-def test_another_tag_is_another_import(workspace, imported):
-    assert run(workspace, imported, tag="again").models_read == 2
-    assert set(workspace.lake.read("runs")["run_tag"]) == {
-        "legacy-tree",
-        "legacy-tree-gen2",
-        "again-tree",
-        "again-tree-gen2",
-    }
-    assert reconcile_lake(workspace.lake, "legacy").discrepancies() == []
-    assert reconcile_lake(workspace.lake, "again").discrepancies() == []
-
-
 def test_a_run_that_was_not_imported_is_never_overwritten(workspace, imported):
     row = workspace.lake.read("runs", {"run_id": "second@@legacy-tree"}).with_columns(
         spec=pl.lit("{}"), run_tag=pl.lit("own-tree"), run_id=pl.lit("second@@own-tree")
@@ -382,18 +316,6 @@ def test_a_run_that_was_not_imported_is_never_overwritten(workspace, imported):
     workspace.lake.append("runs", row)
     with pytest.raises(ConfigurationError, match="run second@@own-tree is there and was not imported"):
         run(workspace, imported, tag="own")
-
-
-def test_quarantined_lines_are_kept_with_their_place_and_text(workspace, tree):
-    good = rows_of("rakuda", ["一", "二"])
-    tree.answers("rakuda", orjson.dumps(good[0]) + b"\n{broken\n" + orjson.dumps(good[1]) + b"\n")
-    result = run(workspace, tree)
-    (row,) = workspace.lake.read("legacy_quarantine").to_dicts()
-    assert (row["source"], row["source_line"], row["raw"]) == ("tree", 2, "{broken")
-    assert row["path"] == "data/model_answers/yuzuai__rakuda-questions/org__model.json"
-    assert row["reason"].startswith("is not JSON")
-    assert workspace.lake.read("answers").height == 2
-    assert result.reconciliation.quarantine.height == 1
 
 
 def test_a_model_without_any_row_is_accounted_for(workspace, tree):
@@ -417,13 +339,6 @@ def test_the_spec_of_an_imported_run_says_what_is_known(workspace):
     assert (rakuda["judges"], rakuda["temperature"], rakuda["source"]) == ([], None, "legacy tree")
 
 
-def test_questions_come_from_the_rows_and_are_stored_once(workspace, imported):
-    run(workspace, imported, tag="again")
-    questions = workspace.lake.read("questions", {"benchmark": "rakuda"}).sort("position")
-    assert questions["question"].to_list() == [each.question for each in questions_of("rakuda")]
-    assert set(questions["source"]) == {"legacy tree"}
-
-
 def test_repeated_questions_are_planned_as_often_as_they_are_there(workspace, tree):
     rows = rows_of("rakuda", ["一", "二"])
     tree.answers("rakuda", [rows[0], *rows])
@@ -433,27 +348,12 @@ def test_repeated_questions_are_planned_as_often_as_they_are_there(workspace, tr
     assert (row["n_planned"], row["n_scored"], row["score"]) == (3, 3, 6.0)
 
 
-@pytest.mark.usefixtures("imported")
-def test_the_public_views_show_imported_runs(workspace):
-    with open_catalog(workspace.settings.warehouse) as catalog:
-        assert run_query(catalog, "select count(*) from leaderboard").fetchone() == (4,)
-        assert run_query(catalog, "select count(*) from stale").fetchone() == (0,)
-        assert run_query(catalog, "select count(*) from orphan").fetchone() == (0,)
-
-
 def test_two_imports_at_once_are_refused(workspace, imported):
     lock = workspace.settings.warehouse / "_locks" / "legacy_import.lock"
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(PartitionBusyError, match="another process is importing"):
             run(workspace, imported)
-
-
-def test_a_folder_without_legacy_files_is_refused(workspace, tmp_path):
-    with pytest.raises(
-        ConfigurationError, match=r"no legacy files in .*: a tree has model_answers/DATASET/MODEL\.json"
-    ):
-        run(workspace, None, trees={"empty": tmp_path})
 
 
 def test_of_several_trees_none_is_imported_if_one_has_no_legacy_files(workspace, full, tmp_path):
@@ -485,14 +385,16 @@ def test_trees_that_cannot_be_told_apart_or_found_are_refused(tmp_path, monkeypa
         named_trees(trees)
 
 
+def test_the_same_command_again_changes_nothing(workspace, imported):
+    before, versions = contents(workspace.lake), workspace.lake.versions()
+    again = run(workspace, imported)
+    assert (again.models_read, again.models_there, again.runs.height) == (0, 2, 0)
+    assert_same(before, contents(workspace.lake))
+    changed = {name for name, version in workspace.lake.versions().items() if version != versions[name]}
+    assert changed <= {"legacy_files"}
+
+
 @pytest.mark.usefixtures("one_model_a_step")
 def test_several_steps_make_the_same_lake(workspace, full, made):
     run(workspace, full)
     assert_same(contents(workspace.lake), contents(Lake(made / "warehouse")))
-
-
-def test_imported_runs_are_of_whoever_imports_them(full, tmp_path):
-    environment = {"SHABERI_WAREHOUSE": str(tmp_path / "elsewhere"), "SHABERI_USER": "importer"}
-    workspace = Installation(Settings.from_environment(environment), environment={})
-    run(workspace, full)
-    assert set(workspace.lake.read("runs")["created_by"]) == {"importer"}

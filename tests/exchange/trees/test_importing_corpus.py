@@ -1,7 +1,6 @@
 """The real trees in the lake: the published numbers come out of SQL under the choices that made them."""
 
 import os
-import shutil
 import tarfile
 import tempfile
 from pathlib import Path
@@ -10,15 +9,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, ImportResult, import_trees
 from shaberi_dagster.lake.catalog import open_catalog, run_query
 from shaberi_dagster.lake.compaction import compact_lake
-from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.settings import Settings, project_folder
+from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.folders import project_folder
 from tests.archives import extract
-from tests.older_lakes import as_format_4
 
 pytestmark = pytest.mark.corpus
 
@@ -29,7 +26,7 @@ MOST_OF_THE_JSON = 0.06
 
 
 def imported(roots: Path, warehouse: Path) -> tuple[ImportResult, Workspace]:
-    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(warehouse)}), environment={})
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(warehouse)}), environment={})
     return import_trees(ImportRequest({name: roots / name for name in TREES}), workspace), workspace
 
 
@@ -217,37 +214,3 @@ def test_the_tables_of_the_other_trees_come_out_of_sql(corpus, over):
         assert joined.height == published.height > 0
         off = (pl.col("own") - pl.col("score")).abs() > precision
         assert joined.filter(off | pl.col("own").is_null()).is_empty(), name
-
-
-@pytest.mark.long
-def test_an_upgrade_from_the_format_before_leaves_every_published_number(subset, tmp_path):
-    warehouse = tmp_path / "warehouse"
-    shutil.copytree(subset[1].settings.warehouse, warehouse)
-    as_format_4(Lake(warehouse))
-    workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(warehouse)}), environment={})
-    workspace.lake.widen("runs")
-
-    assert published_figures(warehouse) == published_figures(subset[1].settings.warehouse)
-
-
-def published_figures(warehouse: Path) -> list[list[tuple[object, ...]]]:
-    """What the queries behind the published tables say under each choice."""
-    over, table = (
-        (project_folder("sql") / "queries" / f"{name}.sql").read_text(encoding="utf-8")
-        for name in ("leaderboard_over", "published_table")
-    )
-    choices = [
-        {"question_set": question_set, "policy": policy, "object_scores": objects}
-        for question_set in (None, "tengu@115")
-        for policy in ("legacy", "zero", "strict")
-        for objects in ("none", "recovered")
-    ]
-    shisa = {"question_set": "tengu@115", "source": "shisa", "tag": "legacy", "not_judges": "oldjudgeprompt"}
-    with open_catalog(warehouse) as catalog:
-        found = [run_query(catalog, over, values).fetchall() for values in choices]
-        found.append(run_query(catalog, table, shisa).fetchall())
-    # The order of a sum differs between two readings of one lake.
-    rounded = (
-        [tuple(round(cell, 9) if isinstance(cell, float) else cell for cell in row) for row in rows] for rows in found
-    )
-    return [sorted(rows, key=repr) for rows in rounded]

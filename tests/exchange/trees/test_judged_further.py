@@ -5,30 +5,23 @@ import shutil
 import polars as pl
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.runs.planning import judged_again, plan_run
 from shaberi_dagster.runs.spec import RunRequest
+from shaberi_dagster.runs.stages.evaluation import is_up_to_date
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages.evaluation import is_up_to_date
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.commands import lake_of
 from tests.commands import run as command
-from tests.example_runs import asked_of, materialized, own_engine, stored_run, without_results
+from tests.example_runs import asked_of, materialized, stored_run
 from tests.exchange.trees.trees import LegacyTree, rows_of
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("engine", "results_left_out")]
 
 STAGES = ("judgements", "scores", "metrics")
 PASSED = ("judgements", "pass_outputs", "scores", "metrics")
-
-
-@pytest.fixture(autouse=True)
-def engine():
-    with own_engine({}), without_results():
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +31,7 @@ def kept(tmp_path_factory):
     tree = LegacyTree(folder / "tree")
     tree.answers("elyza", rows_of("elyza", ["一", "二"]))
     tree.judgements("elyza", rows_of("elyza", ["一", "二"], [3, None]), "a")
-    workspace = Installation(Settings.from_environment(lake_of(folder)), environment={})
+    workspace = Workspace(Settings.from_environment(lake_of(folder)), environment={})
     import_trees(ImportRequest({"tree": tree.root}), workspace)
     return folder
 
@@ -60,7 +53,7 @@ def ask(mock, *judges, **values) -> RunRequest:
 
 
 def judgements(workspace, **wanted) -> pl.DataFrame:
-    rows = Installation(workspace.settings, environment={}).lake.read("judgements").filter(**wanted)
+    rows = Workspace(workspace.settings, environment={}).lake.read("judgements").filter(**wanted)
     return rows.sort("judge", "question_id", "created_at")
 
 
@@ -182,16 +175,3 @@ def test_run_evals_judges_an_imported_run_and_a_second_time_has_nothing_to_do(mo
     assert (again.code, asked_of(mock, "judge-b")) == (0, 4), again.err
     shown = command("view-scores", "--tag", "legacy")
     assert "judge-b" in shown.out
-
-
-@pytest.mark.long
-@pytest.mark.e2e
-@pytest.mark.usefixtures("imported")
-def test_run_evals_applies_passes_to_an_imported_run_though_the_import_left_a_score_missing():
-    passed = ("run-evals", "--model", "org__model", "--tag", "legacy", "--passes", "repetition")
-    first = command(*passed)
-    assert first.code == 0, first.err
-    shown = command("view-scores", "--tag", "legacy", "--passes", "repetition", "--format", "csv")
-    assert "elyza" in shown.out
-    second = command(*passed)
-    assert (second.code, "no call was made" in second.err) == (0, True), second.err

@@ -1,9 +1,8 @@
 import pytest
 
-from shaberi_dagster.benchmarks.questions import load_question_set
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.exchange.trees.jsonl import Row
-from shaberi_dagster.exchange.trees.questions import QuestionIndex, other_fields, question_from, question_set_of
+from shaberi_dagster.exchange.trees.questions import other_fields, question_from, question_set_of
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
 from tests.exchange.trees.trees import FOLDERS, columns_of, import_trees, questions_of, rows_of
 
 pytestmark = pytest.mark.unit
@@ -40,11 +39,6 @@ def test_an_incomplete_file_is_a_part_of_the_registered_set(tree):
     assert imported.answers.filter(model="a-part").height == 3
 
 
-def test_a_part_is_placed_when_its_set_is_known():
-    index = QuestionIndex([load_question_set(get_benchmark("tengu"), "starter")])
-    assert index.set_of("tengu", questions_of("tengu")[1:3]).name == "tengu@5"
-
-
 def test_other_content_is_another_set(tree):
     rows = [
         *rows_of("elyza", ["答え"] * 5),
@@ -71,12 +65,6 @@ def test_rows_of_no_known_benchmark_are_set_aside(tree):
     assert imported.quarantine["source_line"].to_list() == [1, 2]
     assert "'unknown_folder'" in imported.quarantine["reason"][0]
     assert "答え" in imported.quarantine["raw"][0]
-
-
-def test_columns_that_the_question_says_are_not_repeated():
-    question = questions_of("tengu")[0]
-    columns = columns_of("tengu", question) | {"id": 1, "ErrorCount": 0}
-    assert other_fields(row(columns), "tengu", question) == {"id": 1, "ErrorCount": 0}
 
 
 def test_columns_that_contradict_the_question_are_kept():

@@ -7,18 +7,15 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from shaberi_dagster.benchmarks.registry import BENCHMARKS
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.passes.lang_mixing import LangMixing
-from shaberi_dagster.runs.stored import load_run, store_run
+from shaberi_dagster.runs.stages.imported import REMADE, add_to_imported, imported_among, reprocess_imported
+from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
-from shaberi_dagster.stages import pass_outputs
-from shaberi_dagster.stages.imported import REMADE, add_to_imported, imported_among, reprocess_imported
-from shaberi_dagster.stages.result import StageResult
+from shaberi_dagster.tasks.benchmarks.registry import BENCHMARKS
+from shaberi_dagster.tasks.passes.lang_mixing import LangMixing
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.exchange.trees.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
@@ -40,9 +37,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree.answers("elyza", rows_of("elyza", [_CLEAN, _CLEAN]), model="second")
     tree.judgements("elyza", rows_of("elyza", [_CLEAN, _CLEAN], [4, 5]), "a", model="second")
     tree.answers("tengu", rows_of("tengu", [_LEAK]), model="unjudged")
-    workspace = Installation(
-        Settings.from_environment({"SHABERI_WAREHOUSE": str(folder / "warehouse")}), environment={}
-    )
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(folder / "warehouse")}), environment={})
     import_trees(ImportRequest({"tree": tree.root}), workspace)
     return workspace.settings.warehouse
 
@@ -106,20 +101,6 @@ def test_passes_lower_scores_beside_those_that_were_imported(workspace: Workspac
     assert workspace.lake.read("calls").is_empty()
 
 
-def test_many_runs_are_examined_in_portions(
-    workspace: Workspace, imported: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pass_outputs, "_RUNS_AT_ONCE", 1)
-    _reprocess(workspace, imported, "lang_mixing", stages=("pass_outputs",))
-    in_portions = workspace.lake.read("pass_outputs").drop("created_at").sort("run_id", "question_id")
-    assert in_portions["run_id"].unique().sort().to_list() == sorted([FIRST, SECOND])
-    versions = workspace.lake.versions()
-    monkeypatch.setattr(pass_outputs, "_RUNS_AT_ONCE", 25)
-    _reprocess(workspace, imported, stages=("pass_outputs",))
-    assert workspace.lake.versions() == versions
-    assert workspace.lake.read("pass_outputs").drop("created_at").sort("run_id", "question_id").equals(in_portions)
-
-
 def test_without_passes_the_runs_keep_those_that_they_have_with_their_settings(
     workspace: Workspace, imported: list[str]
 ) -> None:
@@ -133,37 +114,18 @@ def test_without_passes_the_runs_keep_those_that_they_have_with_their_settings(
     assert workspace.lake.versions() == versions
 
 
-def test_new_settings_replace_those_of_the_same_pipeline(workspace: Workspace, imported: list[str]) -> None:
-    stages = ("pass_outputs", "scores")
-    for severity in (0.5, 0.2):
-        lower = (f"lang_mixing.minimum_severity={severity}",)
-        _reprocess(workspace, imported, "lang_mixing", options=lower, stages=stages)
-    assert ("a", 7.0, pytest.approx(7 - 0.2 * 9)) in _scores(workspace.lake, "lang_mixing")
-    assert workspace.lake.read("pass_outputs")["pass_config_hash"].n_unique() == 1
-
-
 def test_findings_of_an_earlier_version_stand_until_the_runs_are_made_anew(
     workspace: Workspace, imported: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _reprocess(workspace, imported, "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
     before, versions = _scores(workspace.lake, "lang_mixing"), workspace.lake.versions()
-    earlier = LangMixing.version
     monkeypatch.setattr(LangMixing, "version", "9")
-    monkeypatch.setattr(LangMixing, "earlier_defaults", {**LangMixing.earlier_defaults, earlier: {}})
     _reprocess(workspace, imported, "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
     assert workspace.lake.versions() == versions
     for stage in ("pass_outputs", "scores"):
         reprocess_imported(stage, imported, list(BENCHMARKS), workspace, again=True)
     assert set(workspace.lake.read("pass_outputs")["pass_version"]) == {"9"}
     assert _scores(workspace.lake, "lang_mixing") == before
-
-
-def test_a_pipeline_is_there_from_the_first_stage_on(workspace: Workspace, imported: list[str]) -> None:
-    add_to_imported(imported, ["lang_mixing"], [], workspace)
-    reprocess_imported("pass_outputs", imported, ["rakuda"], workspace)
-    reprocess_imported("scores", imported, ["rakuda"], workspace)
-    reprocess_imported("metrics", imported, ["rakuda"], workspace)
-    assert _pipelines(workspace.lake, "metrics") == {"baseline", "lang_mixing"}
 
 
 @pytest.fixture
@@ -193,33 +155,6 @@ def test_an_error_message_that_was_judged_is_examined_like_any_text(workspace: W
     _reprocess(workspace, [FIRST], "repetition", stages=("pass_outputs", "scores"))
     assert workspace.lake.read("answers")["status"].to_list() == ["error"]
     assert _scores(workspace.lake, "repetition") == [("a", 3.0, 3.0)]
-
-
-def test_a_run_of_which_nothing_is_left_to_find_keeps_its_pipelines(workspace: Workspace, imported: list[str]) -> None:
-    _reprocess(workspace, imported, "lang_mixing")
-    lake = workspace.lake
-    lake.replace("pass_outputs", lake.read("pass_outputs").clear(), {"run_id": imported})
-    _reprocess(workspace, imported)
-    assert _pipelines(lake) == {"baseline", "lang_mixing"}
-
-
-def test_pipelines_that_only_scores_remember_stay_as_they_are(workspace: Workspace, imported: list[str]) -> None:
-    _reprocess(workspace, [FIRST], "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
-    before = _scores(workspace.lake, "lang_mixing")
-    spec = load_run(workspace.lake, FIRST)
-    assert spec is not None
-    store_run(spec.model_copy(update={"passes": ()}), workspace)  # as it was in lakes of before
-    versions = workspace.lake.versions()
-    _reprocess(workspace, [FIRST], "lang_mixing", options=("lang_mixing.minimum_severity=0.5",))
-    assert workspace.lake.versions() == versions
-    _reprocess(workspace, imported, "repetition", stages=("pass_outputs", "scores"))
-    assert _scores(workspace.lake, "lang_mixing") == before
-    assert set(workspace.lake.read("scores", {"run_id": FIRST})["pipeline"]) == {
-        "baseline",
-        "lang_mixing",
-        "repetition",
-    }
-    assert set(workspace.lake.read("scores", {"run_id": SECOND})["pipeline"]) == {"baseline", "repetition"}
 
 
 def test_a_pass_that_asks_a_model_is_refused(workspace: Workspace, imported: list[str]) -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from shaberi_dagster.exchange.trees.files import scan
 from shaberi_dagster.exchange.trees.questions import QuestionIndex
 from shaberi_dagster.exchange.trees.reading import read_files
-from shaberi_dagster.lake.schemas import ANSWERS, JUDGEMENTS
 from tests.exchange.trees.trees import NOON, LegacyTree, import_trees, lines_of, rows_of
 from tests.sizes import size
 
@@ -22,33 +21,6 @@ def judged(tree, benchmark, score, answer="答え", **more):
     """The judgement row of one answer with that score."""
     tree.judgements(benchmark, rows_of(benchmark, [answer], [score], **more))
     return import_trees(tree).judgements.row(0, named=True)
-
-
-def test_rows_have_the_columns_of_the_lake(tree):
-    tree.answers("elyza", rows_of("elyza", ["答え"]))
-    tree.judgements("elyza", rows_of("elyza", ["答え"], [4]))
-    imported = import_trees(tree)
-    for frame, table in ((imported.answers, ANSWERS), (imported.judgements, JUDGEMENTS)):
-        assert frame.schema == table.schema
-        for column in table.columns:
-            assert not (column.required and frame[column.name].has_nulls()), column.name
-
-
-def test_what_was_not_recorded_is_null(tree):
-    tree.answers("elyza", rows_of("elyza", ["答え"]))
-    tree.judgements("elyza", rows_of("elyza", ["答え"], [4]))
-    imported = import_trees(tree)
-    for name in (
-        "answer_prompt_tokens",
-        "finish_reason",
-        "latency_seconds",
-        "prompt_hash",
-        "truncated",
-        "request_hash",
-    ):
-        assert imported.answers[name].to_list() == [None]
-    for name in ("judge_prompt_tokens", "finish_reason", "judge_prompt_hash", "judge_output", "request_hash"):
-        assert imported.judgements[name].to_list() == [None]
 
 
 def test_names_stay_as_the_file_says(tree):
@@ -160,16 +132,6 @@ def test_integers_among_floats_were_filled_in_later(tree):
     assert found.filter("backfilled").select("model", "score").rows() == [("filled", 5.0)]
 
 
-def test_the_old_prompt_does_not_mix_with_the_new_one(tree):
-    for judge, score in (("gpt-5.1-2025-11-13", 5), ("gpt-5.1-2025-11-13-oldjudgeprompt", 9)):
-        tree.judgements("rakuda", rows_of("rakuda", ["一"], [score]), judge)
-    found = import_trees(tree).judgements
-    assert found["judge_model"].n_unique() == 1
-    assert found["judge_config_hash"].n_unique() == found["judge"].n_unique() == 2
-    assert set(found["judge_prompt_version_source"]) == {"inferred"}
-    assert found["superseded"].any() is False
-
-
 def test_mixed_columns_in_one_file_are_fine(tree):
     rows = rows_of("tengu", ["一", "二", "三"])
     rows[1]["ErrorCount"] = 0
@@ -232,14 +194,6 @@ def test_rows_say_what_was_never_recorded(tree):
     assert judged(tree, "rakuda", 7, "一")["not_recorded"] == "settings, tokens, times, finish_reason, judge_output"
     assert judged(tree, "rakuda", 7, "一", judge_output="7")["not_recorded"] == "settings, tokens, times, finish_reason"
     assert import_trees(tree).answers["not_recorded"].to_list() == ["settings, tokens, times, finish_reason"]
-
-
-def test_files_without_a_place_are_listed(tree):
-    (tree.root / "README.md").write_text("hello")
-    imported = import_trees(tree)
-    assert imported.files.select("path", "status", "reason").rows() == [
-        ("README.md", "unknown", "not at a place of answers or judgements")
-    ]
 
 
 def test_a_file_that_vanishes_is_said(tree):

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.errors import ConfigurationError
-from shaberi_dagster.exchange.installation import Installation
-from shaberi_dagster.exchange.results.results_tree import export_runs
 from shaberi_dagster.exchange.trees import runs
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.comparison import compare
-from shaberi_dagster.reports.inspection import read_runs
+from shaberi_dagster.reports.questions import read_runs
 from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
-from shaberi_dagster.reports.score_reading import read_scores
-from shaberi_dagster.runs.stored import chosen_runs, find_run
+from shaberi_dagster.reports.scores import read_scores
+from shaberi_dagster.runs.results.results_tree import export_runs
+from shaberi_dagster.runs.selection import chosen_runs
+from shaberi_dagster.runs.stored import find_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
+from shaberi_dagster.util.errors import ConfigurationError
 from tests.exchange.trees.trees import LegacyTree, rows_of
 
 pytestmark = pytest.mark.integration
@@ -44,7 +44,7 @@ def imported(trees: dict[str, Path], tmp_path: Path) -> Callable[[Iterable[str]]
     def imported(sources: Iterable[str]) -> Workspace:
         sources = list(sources)
         folder = tmp_path / "-".join(sources) / "warehouse"
-        workspace = Installation(Settings.from_environment({"SHABERI_WAREHOUSE": str(folder)}), environment={})
+        workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(folder)}), environment={})
         for source in sources:
             import_trees(ImportRequest({source: trees[source]}), workspace)
         return workspace
@@ -65,7 +65,7 @@ def _selected(workspace: Workspace, **chosen: tuple[str, ...]) -> set[str]:
     with open_catalog(workspace.settings.warehouse) as catalog:
         rows = read_scores(catalog, ScoreSelection(**chosen)).rows  # type: ignore[arg-type]
         inspected = {run["run_id"] for run in read_runs(catalog, **chosen)}
-    found = {row.run_id for row in rows}
+    found = {row["run_id"] for row in rows}
     assert (
         inspected
         == found

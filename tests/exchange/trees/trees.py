@@ -10,8 +10,6 @@ from typing import Any
 import orjson
 import polars as pl
 
-from shaberi_dagster.benchmarks.questions import Question, load_question_set
-from shaberi_dagster.benchmarks.registry import get_benchmark
 from shaberi_dagster.exchange.importing import ImportedRows
 from shaberi_dagster.exchange.trees.files import Listing, find_files, read_file_rows, unread_file_rows
 from shaberi_dagster.exchange.trees.questions import question_sets_in
@@ -21,6 +19,8 @@ from shaberi_dagster.exchange.trees.runs import groups_of, place_groups
 from shaberi_dagster.exchange.trees.sums import Reconciliation
 from shaberi_dagster.exchange.trees.superseding import counts_of
 from shaberi_dagster.lake.schemas import LEGACY_FILES
+from shaberi_dagster.tasks.benchmarks.questions import Question, load_question_set
+from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 FOLDERS = {
@@ -128,7 +128,7 @@ def rows_in(roots: Mapping[str, Path]) -> Imported:
     files = [file for of_model in listing.to_read().values() for file in of_model]
     index = question_sets_in(files)
     read = read_files(files, index)
-    questions = {name: frozenset(index.members_of(name)) for name in index.sets}
+    questions = {name: frozenset(index.members[name]) for name in index.sets}
     main = listing.current.filter(status="imported")
     placed, _ = place_groups("legacy", groups_of(read, main, list(roots), questions), {})
     batch = assemble(read, placed, NOON)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shaberi_dagster.judges.rules.base import GradedQuestion
-from shaberi_dagster.judges.rules.registry import GRADERS
+from shaberi_dagster.tasks.judges.rules.base import GradedQuestion
+from shaberi_dagster.tasks.judges.rules.registry import GRADERS
 
 pytestmark = pytest.mark.unit
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.judges.rules.base import GradedQuestion, Verdict
-from shaberi_dagster.judges.rules.match import MatchGrader
-from shaberi_dagster.judges.rules.numeric import NumericGrader
-from shaberi_dagster.judges.rules.plurality import plurality
-from shaberi_dagster.judges.rules.registry import GRADERS
+from shaberi_dagster.tasks.judges.rules.base import GradedQuestion, Verdict
+from shaberi_dagster.tasks.judges.rules.match import MatchGrader
+from shaberi_dagster.tasks.judges.rules.numeric import NumericGrader
+from shaberi_dagster.tasks.judges.rules.plurality import plurality
+from shaberi_dagster.tasks.judges.rules.registry import GRADERS
 from tests.judges.rules import original
 from tests.sizes import size
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from shaberi_dagster.judges.rule import RuleJudge  # noqa: F401  (its identity has the added forms)
-from shaberi_dagster.judges.rules.base import GradedQuestion
-from shaberi_dagster.judges.rules.examples import failed_examples
-from shaberi_dagster.judges.rules.forms import FORMS, Form, Role, added_forms_sha256
-from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.plugins.discovery import PluginError
+from shaberi_dagster.tasks.judges.rule import RuleJudge  # noqa: F401  (its identity has the added forms)
+from shaberi_dagster.tasks.judges.rules.base import GradedQuestion
+from shaberi_dagster.tasks.judges.rules.examples import failed_examples
+from shaberi_dagster.tasks.judges.rules.forms import FORMS, Form, Role, added_forms_sha256
+from shaberi_dagster.tasks.judges.rules.registry import GRADERS
 
 pytestmark = pytest.mark.unit
 

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from shaberi_dagster.judges.rules.base import GradedQuestion
-from shaberi_dagster.judges.rules.latex import canonical
-from shaberi_dagster.judges.rules.maths import MathGrader
+from shaberi_dagster.tasks.judges.rules.base import GradedQuestion
+from shaberi_dagster.tasks.judges.rules.latex import canonical
+from shaberi_dagster.tasks.judges.rules.maths import MathGrader
 from tests.sizes import FULL
 
 pytestmark = pytest.mark.unit

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shaberi_dagster.judges.rules.base import GradedQuestion
-from shaberi_dagster.judges.rules.match import MatchGrader, YesNoGrader, normalised
+from shaberi_dagster.tasks.judges.rules.base import GradedQuestion
+from shaberi_dagster.tasks.judges.rules.match import MatchGrader, YesNoGrader, normalised
 
 pytestmark = pytest.mark.unit
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shaberi_dagster.judges.rules.base import GradedQuestion
-from shaberi_dagster.judges.rules.maths import MathGrader
+from shaberi_dagster.tasks.judges.rules.base import GradedQuestion
+from shaberi_dagster.tasks.judges.rules.maths import MathGrader
 
 pytestmark = pytest.mark.unit
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shaberi_dagster.judges.rules.base import GradedQuestion
-from shaberi_dagster.judges.rules.mcq import ChoiceGrader, offered
+from shaberi_dagster.tasks.judges.rules.base import GradedQuestion
+from shaberi_dagster.tasks.judges.rules.mcq import ChoiceGrader, offered
 
 pytestmark = pytest.mark.unit
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from shaberi_dagster.judges.rules.base import GradedQuestion
-from shaberi_dagster.judges.rules.maths import MathGrader
-from shaberi_dagster.judges.rules.numerals import in_digits
-from shaberi_dagster.judges.rules.numeric import NumericGrader
+from shaberi_dagster.tasks.judges.rules.base import GradedQuestion
+from shaberi_dagster.tasks.judges.rules.maths import MathGrader
+from shaberi_dagster.tasks.judges.rules.numerals import in_digits
+from shaberi_dagster.tasks.judges.rules.numeric import NumericGrader
 
 pytestmark = pytest.mark.unit
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from shaberi_dagster.judges.rules.base import GradedQuestion
-from shaberi_dagster.judges.rules.numbers import parse_number
-from shaberi_dagster.judges.rules.numeric import NumericGrader
+from shaberi_dagster.tasks.judges.rules.base import GradedQuestion
+from shaberi_dagster.tasks.judges.rules.numbers import parse_number
+from shaberi_dagster.tasks.judges.rules.numeric import NumericGrader
 
 pytestmark = pytest.mark.unit
 

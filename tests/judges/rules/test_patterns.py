@@ -2,7 +2,7 @@
 
 import pytest
 
-from shaberi_dagster.judges.rules.patterns import patterns, tables
+from shaberi_dagster.tasks.judges.rules.patterns import patterns, tables
 
 pytestmark = pytest.mark.unit
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shaberi_dagster.judges.rules.plurality import Vote, plurality
+from shaberi_dagster.tasks.judges.rules.plurality import Vote, plurality
 
 pytestmark = pytest.mark.unit
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shaberi_dagster.benchmarks.registry import ENSEMBLE_BENCHMARKS
-from shaberi_dagster.judges.rules.registry import GRADERS
+from shaberi_dagster.tasks.benchmarks.registry import ENSEMBLE_BENCHMARKS
+from shaberi_dagster.tasks.judges.rules.registry import GRADERS
 
 pytestmark = pytest.mark.unit
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from shaberi_dagster.judges.rules.base import GradedQuestion
-from shaberi_dagster.judges.rules.match import MatchGrader
-from shaberi_dagster.judges.rules.maths import MathGrader
-from shaberi_dagster.judges.rules.mcq import ChoiceGrader
-from shaberi_dagster.judges.rules.numeric import NumericGrader
+from shaberi_dagster.tasks.judges.rules.base import GradedQuestion
+from shaberi_dagster.tasks.judges.rules.match import MatchGrader
+from shaberi_dagster.tasks.judges.rules.maths import MathGrader
+from shaberi_dagster.tasks.judges.rules.mcq import ChoiceGrader
+from shaberi_dagster.tasks.judges.rules.numeric import NumericGrader
 from tests.judges.rules import reply_forms as forms
 from tests.sizes import size
 

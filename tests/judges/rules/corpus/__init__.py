@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from shaberi_dagster.judges.rules.base import GradedQuestion
-from shaberi_dagster.judges.rules.registry import GRADERS
 from shaberi_dagster.statistics.intervals import exact_interval as exact_interval
+from shaberi_dagster.tasks.judges.rules.base import GradedQuestion
+from shaberi_dagster.tasks.judges.rules.registry import GRADERS
 
 FOLDER = Path(__file__).parent
 LEVELS = [
@@ -75,11 +75,6 @@ class Case:
     question: GradedQuestion
     reply: str
     says: bool | None
-
-    @property
-    def language_group(self) -> str:
-        """English, Japanese or another one."""
-        return self.language if self.language in ("en", "ja") else "other"
 
     @property
     def form(self) -> str:

@@ -1,0 +1,296 @@
+"""Results of work on a lake: plans, prices, endpoints, checks, samples, compaction and copies."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import partial
+from operator import itemgetter
+
+from shaberi_dagster.lake.copying import Copied
+from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.reports.blocks import (
+    UNKNOWN,
+    Block,
+    Cell,
+    Heading,
+    Result,
+    Row,
+    Rows,
+    Sentences,
+    megabytes,
+    number,
+    sum_of_known,
+    table_of,
+    text,
+)
+from shaberi_dagster.reports.rows import grouped
+from shaberi_dagster.runs.forecast import NO_CALL, Forecast, sum_if_known
+from shaberi_dagster.runs.known_endpoints import CheckedEndpoint, KnownEndpoint
+from shaberi_dagster.runs.known_prices import KnownPrices
+from shaberi_dagster.runs.spec import RunSpec
+
+_NO_CALL_IS_MADE = "plan; no call is made"
+_SUMMED = (
+    *("rows_planned", "rows_there", "calls", "calls_most"),
+    *("fallback_calls", "prompt_tokens", "completion_tokens", "cost_usd"),
+)
+
+
+def plan_result(estimates: Sequence[Forecast]) -> Result:
+    """Say what a plan comes to: a row for each estimate and each total, None where a part is unknown.
+
+    On a narrow terminal the names of a row stand below each other.
+    """
+    rows, notes = [asdict(estimate) for estimate in estimates], _notes(estimates)
+    by_stage = [*grouped(rows, itemgetter("stage")), ("all", rows)]
+    totals = [_total(stage, parts) for stage, parts in by_stage]
+    lines = [{**row, "parts": [row]} for row in rows]
+    lines += [{**total, "parts": parts} for total, (_, parts) in zip(totals, by_stage, strict=True)]
+    run_ids = {row["run_id"] for row in rows}
+    names = {"run": "run_id"} if len(run_ids) > 1 else {}
+    names |= {"question set": "question_set", "stage": "stage", "with": "model"}
+    bold = range(len(rows), len(lines))
+    below_each_other = text(tuple(names), partial(_names, list(names.values())), folds=True)
+    beside = [text((title,), partial(_names, [name])) for title, name in names.items()]
+    narrow = table_of(lines, [below_each_other, *_PLAN], bold=bold)
+    said: list[Block] = [
+        Heading(run_ids.pop(), _NO_CALL_IS_MADE) if len(run_ids) == 1 else Heading(_NO_CALL_IS_MADE),
+        table_of(lines, [*beside, *_PLAN], bold=bold, narrow=narrow),
+        Sentences(notes, "note"),
+    ]
+    return Result(said, rows, {"rows": rows, "totals": totals, "notes": notes})
+
+
+def _total(stage: str, parts: Rows) -> Row:
+    sums = {name: sum_if_known(part[name] for part in parts) for name in _SUMMED}
+    return {"stage": stage, **sums, "upper_bound": any(part["upper_bound"] for part in parts)}
+
+
+def _names(names: Iterable[str], line: Row) -> tuple[str, ...]:
+    return tuple(line[name] for name in names if name in line)
+
+
+def _calls(line: Row) -> str:
+    low, high = line["calls"], line["calls_most"]
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+def _known(name: str, form: str, line: Row) -> Cell:
+    """Sum what is known, and say whether something is not; nothing and something unknown is unknown."""
+    values = [part[name] for part in line["parts"]]
+    known = sum_of_known(values) or 0
+    if None not in values:
+        return f"{known:{form}}"
+    return (f"{known:{form}} +", UNKNOWN) if known else UNKNOWN
+
+
+def _basis(line: Row) -> str:
+    """Say what a number is made of: measured averages, upper bounds, or both."""
+    if "basis" in line:
+        return str(line["basis"])
+    kinds = dict.fromkeys(part["basis"].partition(":")[0] for part in line["parts"] if part["calls_most"])
+    return " + ".join(kinds) or NO_CALL
+
+
+_PLAN = (
+    number(("rows", "there"), lambda line: f"{line['rows_there']:,}/{line['rows_planned']:,}"),
+    number("calls", _calls),
+    number(("fallback", "calls"), partial(_known, "fallback_calls", ",.0f")),
+    number(("prompt", "tokens"), "prompt_tokens"),
+    number(("completion", "tokens"), "completion_tokens"),
+    number(("cost", "in USD"), partial(_known, "cost_usd", ",.4f")),
+    text("based on", _basis, folds=True),
+)
+"""The columns of a plan below those of names."""
+
+
+def _notes(estimates: Sequence[Forecast]) -> list[str]:
+    asked = [estimate for estimate in estimates if estimate.calls_most]
+    notes = ["Calls: what is paid for is left out; calls that fail and are tried again are not foreseen."]
+    if any(estimate.calls < estimate.calls_most for estimate in asked):
+        notes.append(
+            "a–b calls: from the fewest to the most, where it hangs on replies that are not there yet. Tokens and cost "
+            "are of the most calls; for judges, of the fewest and of the fallback calls."
+        )
+    if not all(estimate.upper_bound for estimate in asked):
+        notes.append(
+            "history: averages measured over finished calls in this lake, of the same stage, benchmark and model "
+            "unless it says otherwise."
+        )
+    if any(estimate.upper_bound for estimate in asked):
+        notes.append(
+            "template (upper bound): completion tokens, and answers that a judge is yet to be shown, are at the limit "
+            "of the call, the most there can be. Other prompt tokens are a rough count of the rendered text: within "
+            "about 20 % for current large models, less than half of what a small vocabulary takes for Japanese."
+        )
+    if any(estimate.fallback_calls is None for estimate in asked):
+        notes.append("Fallback calls (for judgements without a score): without history unknown, and none is counted.")
+    elif any(estimate.fallback_calls for estimate in asked):
+        notes.append("Fallback calls (for judgements without a score): at their past share; in tokens and cost.")
+    if any(estimate.cost_usd is None for estimate in asked):
+        notes.append("Cost unknown: there is no list price for the model at its endpoint.")
+    return notes
+
+
+_DAY_SECONDS = 24 * 60 * 60
+
+
+def price_result(known: KnownPrices) -> Result:
+    """List prices and what has none, and say whether the table says the same."""
+    columns = [
+        text("model", folds=True),
+        text("address", "base_url", folds=True),
+        text("from", lambda price: _day(price["valid_from"])),
+        text("until", lambda price: _day(price["valid_to"])),
+        text("for", _condition, folds=True),
+        number("input", "input_usd_per_million", form="{:g}"),
+        number("cached", "cached_usd_per_million", form="{:g}"),
+        number("output", "output_usd_per_million", form="{:g}"),
+        text("source", folds=True),
+    ]
+    note = "US dollars for a million tokens; dates and hours are UTC."
+    lines = [f"unknown: {model} at {base_url}" for model, base_url in known.unknown]
+    if not known.prices and not known.unknown:
+        lines.append("The lake has no calls.")
+    if not known.table_is_current:
+        lines.append("The table prices says something else; `shaberi prices --refresh` writes these into it.")
+    prices = [vars(price) for price in known.prices]
+    table = [table_of(prices, columns, notes=[note])] if prices else []
+    document = {
+        "prices": prices,
+        "unknown": [{"model": model, "base_url": base_url} for model, base_url in known.unknown],
+        "table_is_current": known.table_is_current,
+    }
+    return Result([*table, Sentences(lines)], document=document)
+
+
+def _day(time: datetime | None) -> str:
+    return f"{time:%Y-%m-%d}" if time else ""
+
+
+def _condition(price: Row) -> str:
+    """For which calls of those days the price is, where it is not for all; and what comes on top of it."""
+    times = (price["day_seconds_from"], price["day_seconds_to"])
+    parts = [] if times == (0, _DAY_SECONDS) else ["-".join(map(_clock, times))]
+    if price["prompt_tokens_to"] is not None:
+        parts.append(f"prompts below {price['prompt_tokens_to']:,} tokens")
+    if price["prompt_tokens_from"]:
+        parts.append(f"prompts from {price['prompt_tokens_from']:,} tokens")
+    if price["usd_per_call"]:
+        parts.append(f"+ {price['usd_per_call']:g} for each call")
+    return ", ".join(parts)
+
+
+def _clock(second: int) -> str:
+    return f"{second // 3600:02d}:{second // 60 % 60:02d}"
+
+
+def check_result(checked: CheckedEndpoint) -> Result:
+    """Say how a check ended."""
+    answered, usage = checked.status == "ok", checked.usage
+    how = f"answered in {checked.latency_seconds:.2f} s." if answered else f"did not answer: {checked.error_message}"
+    lines = [f"{checked.model} at {checked.base_url} {how}"]
+    if answered:
+        tokens = f"{usage['prompt_tokens']} prompt and {usage['completion_tokens']} completion tokens"
+        cost = "unknown" if checked.cost_usd is None else f"{checked.cost_usd:.6f} USD"
+        lines.append(f"Cost: {cost} for {tokens}.")
+    said = (("taken", checked.taken), ("refused", checked.refused), ("left out by its entry", checked.not_sent))
+    lines += [f"Parameters {state}: {', '.join(names)}." for state, names in said if names]
+    if checked.loaded is not None:
+        lines.append(f"In its memory: {', '.join(checked.loaded) or 'no model'}.")
+    parameters = {name: getattr(checked, name) for name in ("taken", "refused", "not_sent")}
+    document = {name: value for name, value in checked._asdict().items() if name not in parameters}
+    return Result([Sentences(lines)], document={**document, "parameters": parameters})
+
+
+def endpoints_result(endpoints: Sequence[KnownEndpoint]) -> Result:
+    """List endpoints."""
+    found = [endpoint._asdict() for endpoint in endpoints]
+    columns = [
+        text("endpoint", "name"),
+        text("form", folds=True, narrowest=9),
+        text("address", "base_url", folds=True, narrowest=9),
+        text("models", lambda row: " ".join(row["models"]) or f"{row['name']}:MODEL", folds=True, narrowest=9),
+        text("key", folds=True, narrowest=9),
+        text("tried"),
+        text("parameters", lambda row: ", ".join(row["parameters"]), folds=True, narrowest=9),
+    ]
+    note = (
+        "NAME:MODEL asks a model of an endpoint; a file endpoints/NAME.yaml in a plugin folder adds one "
+        "(docs/extending.md). What is said of providers is from their pages, which the files name with their date; "
+        "`shaberi endpoints check NAME:MODEL` asks one."
+    )
+    return Result([table_of(found, columns), Sentences([note])], document={"endpoints": found})
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The result of one check.
+
+    Attributes:
+        what: Its name.
+        fine: Whether it is as it must be.
+        detail: What was found.
+    """
+
+    what: str
+    fine: bool
+    detail: str
+
+
+def findings_result(findings: Sequence[CheckResult]) -> Result:
+    """Say what was found, a line for each."""
+    lines = [f"{'ok  ' if found.fine else 'FAIL'}  {found.what}: {found.detail}" for found in findings]
+    return Result([Sentences(lines)], [asdict(found) for found in findings])
+
+
+def samples_of(spec: RunSpec, benchmarks: Sequence[str], lake: Lake) -> list[Row]:
+    """Count the samples of some benchmarks of a run, in their order.
+
+    Returns:
+        Rows with the benchmark, its question set and number of questions, and samples `planned`, `made` and `failed`.
+    """
+    answers = lake.read("answers", {"run_id": spec.run_id, "benchmark": benchmarks}, ["benchmark", "status"])
+    made = {name: answers.filter(benchmark=name, status="ok").height for name in benchmarks}
+    return [
+        {
+            "benchmark": name,
+            "question_set": spec.benchmarks[name].question_set,
+            "n_questions": spec.n_questions(name),
+            "planned": spec.n_planned(name),
+            "made": made[name],
+            "failed": spec.n_planned(name) - made[name],
+        }
+        for name in benchmarks
+    ]
+
+
+def samples_result(samples: Rows) -> Result:
+    """Say how many samples there are, a line for each benchmark."""
+    lines = [
+        f"{row['benchmark']} ({row['question_set']}): {row['made']} of {row['planned']} samples of "
+        f"{row['n_questions']} questions{', {failed} failed'.format(**row) if row['failed'] else ''}"
+        for row in samples
+    ]
+    return Result([Sentences(lines)], samples)
+
+
+def compaction_result(counts: Mapping[str, Mapping[str, int]]) -> Result:
+    """Say how many files compaction has left, a line for each table.
+
+    Args:
+        counts: For each table, as `Lake.compact` counts them.
+    """
+    lines = [
+        f"{table}: {files['files_before']} files -> {files['files_after']}, {files['files_deleted']} deleted"
+        for table, files in counts.items()
+    ]
+    return Result([Sentences(lines)], document=counts)
+
+
+def copy_result(copied: Copied, target: str) -> Result:
+    """Say what a copy of a lake has, and where it is."""
+    rows = f"{sum(copied.rows.values()):,} rows of {len(copied.rows)} tables"
+    files = f"{copied.files:,} files ({megabytes(copied.size)})"
+    line = f"{rows}, {files}, are the same in {target}"
+    return Result([Sentences([line])], document=asdict(copied) | {"target": target})

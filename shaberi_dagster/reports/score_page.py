@@ -1,0 +1,892 @@
+"""Scores of runs, as they are shown: rankings, all lines in full, sentences, and plain data."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from functools import partial
+from operator import itemgetter
+from statistics import fmean, median, stdev
+from typing import TYPE_CHECKING, Any
+
+from shaberi_dagster.reports.blocks import (
+    NO_INTERVAL,
+    NOTHING,
+    Bar,
+    Block,
+    Cell,
+    Column,
+    Document,
+    Heading,
+    Row,
+    Rows,
+    Sentences,
+    Table,
+    between,
+    both_ends,
+    counted,
+    decimals,
+    interval_of,
+    is_number,
+    known,
+    listed,
+    number,
+    several,
+    signed,
+    table_of,
+    text,
+    whole_percent,
+)
+from shaberi_dagster.reports.declared.cost import TOKENS, cost_line, cost_totals, stage_totals
+from shaberi_dagster.reports.ranking import lines_at, remarks_on, standing_data
+from shaberi_dagster.reports.requests import DEFAULT_VIEW, POLICIES, ScoreView
+from shaberi_dagster.reports.rows import (
+    COUNTS,
+    MEAN_OF,
+    OVERALL,
+    ROW_COLUMNS,
+    benchmark_order,
+    categories_sentence,
+    grouped,
+    interval_columns,
+    is_open,
+    mean_of,
+    shared_sentence,
+    subtract_or_none,
+    sums_of,
+    undecided_sentences,
+)
+from shaberi_dagster.reports.scores import ScoreReport
+from shaberi_dagster.reports.terminal import table_width
+from shaberi_dagster.statistics.intervals import Interval
+from shaberi_dagster.tasks.benchmarks.registry import Benchmark
+
+if TYPE_CHECKING:
+    from shaberi_dagster.reports.ensemble import StrategyScore
+
+_FEWEST_FOR_A_MARGIN = 3  # the quantile for two runs is 12.7: ±9 of scores that are a point apart
+_MOST_UNFINISHED, _MOST_NOT_RANKED, _MOST_REUSED = 10, 10, 3
+_BEST, _FAILED = "bold green", "yellow"
+_ROOM_FOR_MODELS, _ROOM_FOR_TAGS, _ROOM_FOR_TITLES = 20, 8, 7
+"""So many columns of the terminal names get before benchmarks do."""
+
+_UNDECIDED = number(("unde-", "cided"), lambda row: whole_percent(row["n_undecided"] / row["n_planned"]))
+_OUT_OF_SCALE = number(("out of", "scale"), "n_out_of_scale", form="{}")
+
+
+def _share(row: Row) -> str:
+    return f"{row['n_scored']}/{row['n_planned']}"
+
+
+# --- a line for each run, benchmark and judge ------------------------------------------------------------------------
+
+
+def run_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
+    """Show a line for each benchmark and judge with all counts, and their mean.
+
+    Args:
+        report: The scores.
+        several: One table for all runs that were asked the same, not a table for each run.
+    """
+    groups = grouped(report.means, lambda mean: tuple(mean["asked"]))
+    columns = _details(report.rows, report.over)
+    for asked, means in groups:
+        if several:
+            if len(groups) > 1:
+                yield Heading(f"Asked {'; '.join(asked)}")
+            yield _with_bold_means([text("model"), text("run tag"), *columns], means)
+            continue
+        for (model, run_tag), of_run in grouped(means, itemgetter("model", "run_tag")):
+            yield Heading(model, run_tag)
+            yield _with_bold_means(columns, of_run)
+    ends = [row["estimate"] for row in report.rows if is_number(row["score"])]
+    if 0 < ends.count(None) < len(ends):
+        yield Sentences([NO_INTERVAL], "note")
+
+
+def _with_bold_means(columns: Sequence[Column], means: Rows) -> Table:
+    lines = [line for mean in means for line in (*map(_line, mean["rows"]), _mean_line(mean))]
+    return table_of(lines, columns, bold=[place for place, line in enumerate(lines) if "rows" in line])
+
+
+def _line(row: Row) -> Row:
+    is_own = row["question_set"].startswith(row["benchmark"])
+    label = row["asked"] if is_own else f"{row['benchmark']} ({row['asked']})"
+    return {**row, **interval_columns(row["estimate"]), "label": label, "is_open": is_open(row)}
+
+
+def _mean_line(mean: Row) -> Row:
+    return {
+        **mean,
+        **sums_of(mean["rows"], COUNTS),
+        "label": f"{MEAN_OF}{mean['n_benchmarks']}",
+        "score": mean["mean"],
+        "upper": mean["mean_upper"],
+        "baseline_score": mean["baseline_mean"],
+        "adjusted_score": mean["adjusted_mean"],
+        "change": subtract_or_none(mean["mean"], mean["baseline_mean"]),
+        "sd_questions": "",
+        "is_open": False,
+    }
+
+
+def _details(rows: Rows, over: str) -> list[Column]:
+    """List the columns of a benchmark's row, which are those of the mean as well."""
+    has = {name: any(row[name] is not None for row in rows) for name in ("estimate", "baseline_score", "leniency")}
+    has |= {name: any(row[name] for row in rows) for name in ("n_undecided", "n_out_of_scale")}
+    # Either of the first two says how questions differ; narrow terminals have no room for both.
+    columns = [
+        (number(("95 % CI", "over", over), ends="ci_questions_", form="score"), has["estimate"]),
+        (number(("sd over", "questions"), "sd_questions", form="score"), not has["estimate"]),
+        (number("baseline", "baseline_score", form="score"), has["baseline_score"]),
+        (number("change", "change", form="difference"), has["baseline_score"]),
+        (number(("adjusted", "for", "leniency"), "adjusted_score", form="score", spare=True), has["leniency"]),
+        (number("scored", _share), True),
+        (number("failed", "n_failed", form="{}", spare=True), True),
+        (number("excluded", "n_excluded", form="{}", spare=True), True),
+        (_UNDECIDED, has["n_undecided"]),
+        (_OUT_OF_SCALE, has["n_out_of_scale"]),
+    ]
+    return [
+        text("question set", "label"),
+        text("judge", folds=True),
+        number("score", "score", upper="upper", form="score"),
+        *(column for column, is_shown in columns if is_shown),
+    ]
+
+
+# --- statistics over runs, judges, strategies, replies ---------------------------------------------------------------
+
+
+def statistics_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
+    """Show a line for each benchmark and overall, judge by judge; all runs in one table, or a table for each."""
+    statistics = report.statistics
+    columns = [
+        text("benchmark", "label"),
+        text("judge", folds=True),
+        number("mean", "mean", upper="mean_upper", form="score"),
+        number(("sd", "between", "runs"), "sd", form="score"),
+        number(("95 % CI", "between", "runs"), margin),
+        number(
+            ("95 % CI", "over", report.over),
+            ends="ci_questions_",
+            form="score",
+            where=known("n_questions"),
+        ),
+        number(("range", "over runs"), _range_over_runs),
+        number("runs", "n_runs", form="{}"),
+    ]
+    groups = {key: _in_order(rows) for key, rows in grouped(statistics, itemgetter("model", "base_tag"))}
+    if several and groups:
+        names = [text("model"), text("base tag")]
+        yield _statistics_table([*names, *columns], [row for rows in groups.values() for row in rows])
+        return
+    for (model, base_tag), rows in groups.items():
+        yield Heading(model, base_tag)
+        yield _statistics_table(columns, rows)
+    if any(margin(row) == NOTHING for row in statistics):
+        yield Sentences([f"95 % CI between runs -: it takes {_FEWEST_FOR_A_MARGIN} runs or more."], "note")
+
+
+def _in_order(rows: Rows) -> list[Row]:
+    """Sort statistics judge by judge; the means over benchmarks say of how many they are."""
+    order = benchmark_order()
+    return [
+        {**row, "label": f"{MEAN_OF}{len(of_judge) - 1}" if row["benchmark"] == OVERALL else row["benchmark"]}
+        for _, of_judge in grouped(rows, itemgetter("judge"))
+        for row in sorted(of_judge, key=lambda row: order(row["benchmark"]))
+    ]
+
+
+def _statistics_table(columns: Sequence[Column], rows: Rows) -> Table:
+    shared = {row["benchmark"]: row for row in rows if row["n_shared"]}
+    notes = [
+        f"{shared_sentence(row)}: between them nothing can differ, and the sd is too small." for row in shared.values()
+    ]
+    bold = [index for index, row in enumerate(rows) if row["benchmark"] == OVERALL]
+    return table_of(rows, columns, bold=bold, notes=notes)
+
+
+def margin(row: Row) -> str:
+    """Return half the width of the interval between runs, where there are enough of them."""
+    shown = row["n_runs"] >= _FEWEST_FOR_A_MARGIN and is_number(row["margin_of_error"])
+    return f"±{decimals(row['margin_of_error'])}" if shown else NOTHING
+
+
+def judge_blocks(report: ScoreReport) -> Iterator[Block]:
+    """Show the agreement of judges."""
+    if report.judge_pairs:
+        yield Heading("Agreement of these judges on all answers of the lake that both scored")
+        yield _PAIRS.of(report.judge_pairs)
+
+
+_PAIRS = Table(
+    [
+        text("judge a", folds=True),
+        text("judge b"),
+        number("answers", "n"),
+        number("Pearson", "pearson", form="score"),
+        number("Spearman", "spearman", form="score"),
+        number("equal", "exact_share", form="{:.0%}"),
+        number("a - b", "mean_difference", form="difference"),
+    ]
+)
+
+
+def strategy_blocks(strategies: "Sequence[StrategyScore]") -> Iterator[Block]:
+    """Show the strategies of each run, benchmark by benchmark and judge by judge, with their gain over the samples."""
+    for (model, run_tag), of_run in grouped(strategies, lambda strategy: (strategy.model, strategy.run_tag)):
+        yield Heading("Strategies", f"{model} {run_tag}")
+        table = strategies_table(of_run)
+        notes = [
+            f"{score.strategy} on {score.benchmark} by {score.judge}: {'; '.join(found)}."
+            for score in of_run
+            if (found := doubts(score))
+        ]
+        yield replace(table, notes=[*table.notes, *notes])
+
+
+def strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
+    """Show a line for each strategy, benchmark and judge, with its gain over the samples."""
+    return _STRATEGIES.of([*map(_strategy, strategies)])
+
+
+def _strategy(score: "StrategyScore") -> dict[str, Any]:
+    """Return a score with its difference from the mean of its samples in the same row."""
+    against = score.against
+    return {
+        **vars(score),
+        "ci_questions_lower": score.interval and score.interval.lower,
+        "ci_questions_upper": score.interval and score.interval.upper,
+        "difference": against and against.difference,
+        "difference_lower": against and against.interval and against.interval.lower,
+        "difference_upper": against and against.interval and against.interval.upper,
+        "n_common_questions": against and against.n_questions,
+        "why_withheld": against and against.why_withheld,
+    }
+
+
+def cost_cell(row: Row) -> str:
+    """Write what calls cost, with a + where it does not have all of them."""
+    return NOTHING if row["cost_usd"] is None else f"{row['cost_usd']:.2g}{'+' * bool(row['calls_without_cost'])}"
+
+
+_STRATEGIES = Table(
+    [
+        text("benchmark"),
+        text("judge", folds=True),
+        text("strategy"),
+        number("score", "score", upper="score_upper", form="score"),
+        number("95 % CI", ends="ci_questions_", form="score"),
+        number("scored", _share),
+        number("+/-", lambda row: signed(row["difference"]) if row["against"] else ""),
+        number("95 % CI", lambda row: between(interval_of(row, "difference_"), "difference") if row["against"] else ""),
+        number("n", "n_common_questions", form="{}", null=""),
+        number("calls", spare=True),
+        number("US$", cost_cell, spare=True),
+    ],
+    notes=[
+        "Without passes.",
+        "+/-: against the mean of the shared samples, on n questions that both have; interval of a sign-flip test.",
+    ],
+)
+
+
+def doubts(strategy: "StrategyScore") -> list[str]:
+    """Say why there is no verdict on a strategy, and which questions its comparison with the samples leaves out."""
+    against = strategy.against
+    if against is None:
+        return []
+    why = [f"no verdict, since {against.why_withheld}"] if against.why_withheld else []
+    return [*why, *left_out(against)]
+
+
+def left_out(against: Any) -> Iterator[str]:
+    """Say which questions of a comparison with samples count for neither: an answer that failed is no gain."""
+    if against.n_only_strategy:
+        yield f"{counted(against.n_only_strategy, 'question')} left out, to which the samples have no answer"
+    if against.n_only_reference:
+        yield f"{counted(against.n_only_reference, 'question')} left out, to which it has no answer"
+
+
+def replies_table(replies: Rows) -> Table:
+    """Show counts over benchmarks for each run and judge, and the change of their mean under other null policies."""
+    counts = ("answers", "refused", "filtered", "truncated", "empty", "out_of_scale", "retried")
+    titles: dict[str, Cell] = {f"n_{name}": name for name in counts}
+    titles["n_out_of_scale"] = ("out of", "scale")
+    runs = [
+        {
+            "run": f"{rows[0]['model']} {rows[0]['run_tag']}",
+            "judge": rows[0]["judge"],
+            **sums_of(rows, [*titles]),
+            **{policy: mean_of([subtract_or_none(row[policy], row["legacy"]) for row in rows]) for policy in _MOVED},
+        }
+        for _, rows in grouped(replies, itemgetter("run_id", "judge"))
+    ]
+    columns = [
+        text("run", where=several("run"), folds=True),
+        text("judge", folds=True),
+        *(number(title, name, spare=not any(row[name] for row in replies)) for name, title in titles.items()),
+        *(number(("mean", "under", policy), policy, form="difference", null="undefined") for policy in _MOVED),
+    ]
+    return table_of(runs, columns)
+
+
+_MOVED = ("zero", "strict")
+
+
+# --- sentences ---
+
+
+def score_notes(report: ScoreReport) -> Iterator[str]:
+    """Write all notes in full, a sentence each."""
+    present = {row["benchmark"] for row in (*report.rows, *report.statistics)}
+    scales = [_scale(benchmark) for name, benchmark in report.benchmarks.items() if name in present]
+    yield f"Null policy {report.policy}: {POLICIES[report.policy]}."
+    yield f"Pass pipeline: {report.pipeline}."
+    if scales:
+        yield f"Scales: {'; '.join(scales)}."
+    yield "Means over benchmarks are unweighted."
+    yield from _uncertainty_notes(report)
+    yield from report.remarks
+    yield from report.reused
+    yield from undecided_sentences(report.rows)
+    if outside := sum(row["n_out_of_scale"] for row in report.rows):
+        yield f"{counted(outside, 'score')} outside of the scale: they count as they are."
+    sets = {(row["benchmark"], row["asked"]) for row in report.rows}
+    mixed = sorted(name for name in present if sum(key[0] == name for key in sets) > 1)
+    if mixed:
+        yield f"Scores over different question sets are not comparable: {', '.join(mixed)}."
+    yield from _unfinished_notes(report.unfinished)
+
+
+def _uncertainty_notes(report: ScoreReport) -> Iterator[str]:
+    if any(row["estimate"] for row in report.rows):
+        yield (
+            f"95 % CI over {report.over} (a–b): how general a score is, samples of a question as one, within the scale."
+        )
+    if report.over == "questions":
+        wider = [row for row in report.rows if row["over_categories"]]
+        for name, rows in grouped(wider, itemgetter("benchmark")):
+            ratio = median(row["over_categories"] for row in rows)
+            how = " in the median" if len(rows) > 1 else ""
+            yield categories_sentence(name, rows[0]["n_categories"], ratio, how)
+    if any(margin(row) != NOTHING for row in report.statistics):
+        yield "95 % CI between runs (±): how stable a score is when the same is asked again."
+    if any(row["baseline_score"] is not None for row in report.rows):
+        yield "Signed numbers are the change from baseline, the scores without passes."
+    if any(row["leniency"] is not None for row in report.rows):
+        yield (
+            "Adjusted for leniency: less what the judge gives beyond the other judges of the same answers, by "
+            "least squares; over all judges of a run, so that runs with different judges compare."
+        )
+
+
+def notes_line(report: ScoreReport) -> str:
+    """Say how many notes there are beside the scores; empty when there are none."""
+    runs = {(part["model"], part["run_tag"]) for part in report.unfinished}
+    of_answers = [rows[0] for _, rows in grouped(report.replies, itemgetter("run_id", "benchmark"))]
+    lost = {name: sum(row[f"n_{name}"] for row in of_answers) for name in ("refused", "truncated", "empty")}
+    said = [
+        *([counted(len(report.remarks), "remark")] if report.remarks else []),
+        *([f"{counted(len(runs), 'run')} with parts that failed or are missing"] if runs else []),
+        *([f"{', '.join(f'{n:,} {name}' for name, n in lost.items() if n)} answers"] if any(lost.values()) else []),
+    ]
+    return f"Notes: {'; '.join(said)} (--notes)." if said else ""
+
+
+def _unfinished_notes(unfinished: Rows) -> list[str]:
+    """Write a line for each run that has something that is not complete."""
+    runs = grouped(unfinished, itemgetter("model", "run_tag"))
+    lines = []
+    for (model, run_tag), of_run in runs[:_MOST_UNFINISHED]:
+        said = []
+        for (benchmark, state), parts in grouped(of_run, itemgetter("benchmark", "state")):
+            failures = "; ".join(filter(None, map(failure, parts)))
+            said.append(f"{benchmark} {state}: {failures}" if failures else f"{benchmark} {state}")
+        lines.append(f"Not complete: {model} {run_tag}: {'. '.join(said)}.")
+    if len(runs) > _MOST_UNFINISHED:
+        lines.append(f"Not complete: {len(runs) - _MOST_UNFINISHED} more runs; `shaberi sql failures` tells why.")
+    return lines
+
+
+def failure(part: Row) -> str:
+    """Say how much of a part of an unfinished benchmark failed; empty when nothing of it is there."""
+    failed = f"{part['who']}: {part['n_failed']} of {part['n_planned']} failed"
+    named = ", ".join(f"{name} {count}" for name, count in sorted(part["classes"].items(), key=lambda item: -item[1]))
+    return f"{failed} ({named})" if part["who"] else ""
+
+
+def _scale(benchmark: Benchmark) -> str:
+    scale = f"{benchmark.name} {benchmark.scale_minimum}-{benchmark.scale_maximum}"
+    factor = benchmark.reported_multiplier
+    return f"{scale}, reported ×{factor:g}" if factor != 1 else scale
+
+
+# --- rankings ---
+
+_DIFFERENCES = (
+    "- best: less the best line, over the n questions and the judges that both have; its CI is adjusted for all pairs."
+)
+
+
+def standing_blocks(report: ScoreReport, *, by: str, width: int | None, top: int = 0) -> Iterator[Block]:
+    """The rankings, and what is in none.
+
+    Args:
+        report: The scores.
+        by: What has columns of its own: model (then it is benchmarks), or judge.
+        width: Columns of the terminal, into which as many columns go as fit; None: all of them.
+        top: Lines of the first ranking; 0: all of all.
+    """
+    for place, ranking in enumerate(report.rankings):
+        yield Heading(_title(ranking), _detail(ranking, report))
+        shown = ranking["standings"][: lines_at(place, top)]
+        yield _table({**ranking, "standings": shown}, by, width)
+        if n_more := len(ranking["standings"]) - len(shown):
+            yield Sentences([f"{n_more} more (--top 0)"], "note")
+    lines = [line for ranking in report.rankings for line in ranking["standings"]]
+    if any(line["against_best"] for line in lines):
+        yield Sentences([_DIFFERENCES], "note")
+    ends = [line["n_questions"] for line in lines]
+    if 0 < ends.count(None) < len(ends) and not report.is_large:
+        yield Sentences([NO_INTERVAL], "note")
+    if report.not_ranked:
+        why = "others have more: --model, --judge or --question-set compare over what is common"
+        yield Heading("Not ranked", why if report.rankings else "")
+        yield Sentences(list(_not_ranked(report.not_ranked)), "note")
+
+
+def own_table(report: ScoreReport) -> list[Block]:
+    """Show the benchmarks of the only line of a ranking, and their mean; nothing where there are several lines."""
+    if len(report.rankings) != 1 or len(report.rankings[0]["standings"]) != 1 or report.not_ranked:
+        return []
+    (ranking,), (line,) = report.rankings, report.rankings[0]["standings"]
+    is_of_one, remarks = line["n_runs"] == 1, remarks_on([line])
+    parts = grouped(line["rows"], itemgetter("benchmark"))
+    lines = [_of_benchmark(report, line, name, rows) for name, rows in parts]
+    runs = [fmean(scores) for scores in zip(*(of_row["by_run"] for of_row in lines), strict=True)]
+    overall = {**line, "benchmark": "Overall", "is_open": False, **_over_runs(runs)}
+    columns = [
+        text("Benchmark", "benchmark", folds=True),
+        number("Mean", "mean", upper="mean_upper", form="score"),
+        number("Std Dev", "sd", form="score"),
+        number("95 % CI", ends="ci_questions_", form="score"),
+        number("Range", _range_over_runs),
+        number("n/N", _share),
+    ]
+    and_one = ", and there is one" if is_of_one else ""
+    notes = [f"Std Dev and Range are between runs{and_one}. Each run and judge by itself: --by run.", *remarks]
+    table = table_of([*lines, overall], columns, bold=[len(lines)], notes=notes)
+    return [Heading(f"{line['model']} {line['tag']}", f"{_title(ranking)} · {_detail(ranking, report)}"), table]
+
+
+def _of_benchmark(report: ScoreReport, line: Row, name: str, rows: Rows) -> Row:
+    known_benchmark, asked = report.benchmarks.get(name), rows[0]["asked"]
+    by_run = grouped((row for row in rows if row["score"] is not None), itemgetter("run_id"))
+    scores = [fmean(row["score"] for row in of_run) for _, of_run in by_run]
+    return {
+        "benchmark": known_benchmark.title if known_benchmark else name,
+        "mean": line["by_benchmark"][asked],
+        "mean_upper": line["by_benchmark_upper"][asked],
+        "is_open": asked in line["open_benchmarks"],
+        **interval_columns(line["estimates"].get(name)),
+        **_over_runs(scores),
+        **sums_of(rows, COUNTS),
+    }
+
+
+def _over_runs(scores: Sequence[float]) -> Row:
+    n_runs = len(scores)
+    ends = {"minimum": min(scores), "maximum": max(scores)}
+    return {"by_run": scores, "n_runs": n_runs, "sd": stdev(scores) if n_runs > 1 else None, **ends}
+
+
+def _range_over_runs(row: Row) -> str:
+    return between(Interval(row["minimum"], row["maximum"])) if row["n_runs"] > 1 else NOTHING
+
+
+def best_of_most(rankings: Rows) -> Iterator[str]:
+    """Say at the end of several rankings who is best in the first, which has most models."""
+    if len(rankings) > 1:
+        lines = rankings[0]["standings"]
+        best = [f"{line['model']} {line['tag']}" for line in lines if line["rank"] == 1]
+        also = f"; no difference from it is shown of {listed(best[1:])}" if best[1:] else ""
+        if best:
+            yield f"Best of the {len(lines)} in the first ranking: {best[0]}{also}."
+
+
+def _title(ranking: Row) -> str:
+    judges = ranking["judges"]
+    return f"Judge {judges[0]}" if len(judges) == 1 else f"Mean of {len(judges)} judges: {', '.join(judges)}"
+
+
+def _detail(ranking: Row, report: ScoreReport) -> str:
+    tags = {line["tag"] for line in ranking["standings"]}
+    said = [f"tag {tag}" for tag in tags if len(tags) == 1]
+    passes = [] if report.pipeline == "baseline" else [f"passes {report.pipeline}"]
+    return " · ".join([*said, *passes, f"{report.policy} nulls"])
+
+
+def _table(ranking: Row, by: str, width: int | None) -> Table:
+    names: Sequence[str] = ranking["judges"] if by == "judge" else ranking["asked"]
+    whole = _with_columns(ranking, by, names)
+    if width is None or _fits(whole, width):
+        return whole
+    for n in range(len(names), 0, -1):
+        table = _with_columns(ranking, by, names[:n], names[n:], is_narrow=True)
+        if _fits(table, width):
+            return table
+    return _with_columns(ranking, by, (), names, is_narrow=True)
+
+
+def _fits(table: Table, width: int) -> bool:
+    """Return whether a table without its spare columns fits into the terminal."""
+    return table_width(replace(table, columns=[column for column in table.columns if not column.spare])) <= width
+
+
+def _with_columns(
+    ranking: Row, by: str, names: Sequence[str], left_out: Sequence[str] = (), *, is_narrow: bool = False
+) -> Table:
+    """Make the table of a ranking.
+
+    Args:
+        ranking: The lines.
+        by: What has columns of its own.
+        names: Those that get one.
+        left_out: Those that get none.
+        is_narrow: Titles are broken, and counts of samples are a sentence.
+    """
+    rows = ranking["standings"]
+    failures_follow = all(row["n_planned"] - row["n_scored"] == row["n_failed"] for row in rows)
+
+    def best(row: Row) -> str:
+        return _BEST if row["rank"] == 1 and len(rows) > 1 else ""
+
+    what = "judge" if by == "judge" else "benchmark"
+    columns = [
+        number("#", "rank", form="{}", mark=best),
+        text("model", cuts="middle", narrowest=_ROOM_FOR_MODELS, mark=best),
+        text("tag", cuts="middle", narrowest=_ROOM_FOR_TAGS, where=several("tag")),
+        number("mean", "mean", upper="mean_upper", form="score", mark=best),
+        number(
+            "95 % CI",
+            ends="ci_questions_",
+            form="score",
+            bar=_bar,
+            spare=is_narrow and by == "judge",
+            where=known("n_questions"),
+        ),
+        number("- best", "difference", form="difference", where=known("against_best")),
+        number(
+            "its CI",
+            ends="difference_",
+            form="difference",
+            spare=True,
+            where=known("against_best"),
+        ),
+        number("n", _n_common, spare=True, where=known("against_best")),
+        *(number(_title_of(name, by, is_narrow), partial(_of, what, name)) for name in names),
+        *([] if is_narrow else [number("n/N", _share)]),
+        number(
+            "failed",
+            "n_failed",
+            form="{}",
+            mark=lambda row: _FAILED if row["n_failed"] else "",
+            where=lambda _: not (is_narrow and failures_follow),
+        ),
+        number(("unde-", "cided"), lambda row: whole_percent(row["share_undecided"]), where=known("share_undecided")),
+        number("excl.", "n_excluded", form="{}", where=known("n_excluded")),
+        replace(_OUT_OF_SCALE, where=known("n_out_of_scale")),
+        number("runs", "n_runs", form="{}", where=lambda rows: any(row["n_runs"] > 1 for row in rows)),
+    ]
+    first = rows[0]["model"] if rows and rows[0]["rank"] else ""
+    whole_name = [f"#{rows[0]['rank']} is {first}."] if is_narrow and len(first) > _ROOM_FOR_MODELS else []
+    notes = [
+        *(["Rank 1: no difference from the best is shown."] if [row["rank"] for row in rows].count(1) > 1 else []),
+        *([f"Scored: {_range(list(map(_share, rows)))} samples of a line."] if is_narrow else []),
+        *([f"{counted(len(left_out), what)} not shown (--wide): {', '.join(left_out)}."] if left_out else []),
+    ]
+    return table_of(rows, columns, notes=[*whole_name, *([" ".join(notes)] if notes else []), *remarks_on(rows)])
+
+
+def _bar(row: Row) -> Bar | None:
+    ends, mean = interval_of(row, "ci_questions_"), row["mean"]
+    return (min(ends.lower, mean), mean, max(ends.upper, mean)) if ends else None
+
+
+def _n_common(row: Row) -> str:
+    return NOTHING if row["difference_lower"] is None else str(row["n_common_questions"])
+
+
+def _of(by: str, name: str, row: Row) -> str:
+    lower, upper = (row[f"by_{by}{end}"].get(name) for end in ("", "_upper"))
+    return both_ends(lower, upper, is_open=name in row["open_benchmarks"])
+
+
+def _range(shares: Sequence[str]) -> str:
+    """Say from which to which share of the planned samples lines have a score."""
+
+    def place(share: str) -> tuple[Fraction, int]:
+        n_scored, n_planned = map(int, share.split("/"))
+        return Fraction(n_scored, n_planned or 1), n_planned
+
+    ordered = sorted(set(shares), key=place)
+    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
+
+
+def _title_of(name: str, by: str, is_narrow: bool) -> Cell:
+    """Return a judge, or a benchmark with its version below it (no hash), and how many were asked if not all."""
+    if by == "judge":
+        return _broken(name) if is_narrow else name
+    benchmark, _, version = name.partition("@")
+    size, _, limited = version.partition(", ")
+    lines = _broken(benchmark) if is_narrow else (benchmark,)
+    return tuple(filter(None, (*lines, f"@{size.partition('-')[0]}" if size else "", limited)))
+
+
+def _broken(name: str) -> tuple[str, ...]:
+    """Break a name after its signs into lines of at most `_ROOM_FOR_TITLES` characters, where it has enough signs."""
+    lines = [""]
+    for part in filter(None, re.split(r"(?<=[-_/:@+ ])", name)):
+        if lines[-1] and len(lines[-1] + part) > _ROOM_FOR_TITLES:
+            lines.append("")
+        lines[-1] += part
+    return tuple(lines)
+
+
+def _not_ranked(left_out: Rows) -> Iterator[str]:
+    for row in left_out[:_MOST_NOT_RANKED]:
+        score = f" {decimals(row['score'])}" if is_number(row["score"]) else ""
+        yield f"{row['model']} {row['tag']}{score}: {row['why']}"
+    if len(left_out) > _MOST_NOT_RANKED:
+        yield f"{len(left_out) - _MOST_NOT_RANKED} more (--format json)"
+
+
+# --- plain data ---
+
+CSV_COLUMNS = (
+    *("row", "run_id", "model", "run_tag", "judge", "benchmark", "question_set", "pipeline", "null_policy"),
+    *("score", "ci_questions_lower", "ci_questions_upper", "n_questions", "baseline_score", "change"),
+    *("leniency", "adjusted_score", "sd_questions", "n_planned", "n_scored", "n_failed", "n_excluded"),
+    *("judge_prompt_hash", "judge_config_hash", "pipeline_hash"),
+    *("n_benchmarks", "n_common_questions"),
+    *("n_runs", "sd_runs", "margin_of_error", "minimum", "maximum", "values"),
+    *("other_judge", "pearson", "spearman", "exact_share", "mean_difference"),
+    *("state", "text"),
+    *("stage", "calls", "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"),
+    *("calls_without_usage", "cost_usd", "calls_without_price", "price_sources", "first_day", "last_day"),
+    *("n_out_of_scale", "n_asked", "n_categories", "over_categories", "n_answers", "n_replies", "n_shared"),
+    *("n_refused", "n_filtered", "n_truncated", "n_empty", "n_retried", "legacy", "zero", "strict"),
+    *("difference", "difference_lower", "difference_upper", "why_withheld"),
+    *("strategy", "score_upper", "n_undecided"),
+)
+"""Columns of the CSV file."""
+
+
+def score_data(report: ScoreReport) -> Row:
+    """Make a document with everything there is, in full; unknown values are null."""
+    return {
+        "policy": report.policy,
+        "pipeline": report.pipeline,
+        "rows": [_row(row) for row in report.rows],
+        "means": [_mean(mean) for mean in report.means],
+        "statistics": report.statistics,
+        "judge_pairs": report.judge_pairs,
+        "unfinished": report.unfinished,
+        "tokens": report.tokens,
+        "remarks": [*report.left_out, *report.remarks, *report.reused],
+        "over": report.over,
+        "replies": report.replies,
+        "rankings": [_ranking(ranking) for ranking in report.rankings],
+        "not_ranked": report.not_ranked,
+        "strategies": [asdict(strategy) for strategy in report.strategies],
+    }
+
+
+def score_records(report: ScoreReport) -> Iterator[Row]:
+    """Lines of which `row` says what they are.
+
+    `score`; `mean` over benchmarks; `statistic` over runs (then `run_tag` is the base tag); `judge_pair`;
+    `unfinished`; `remark`; `tokens`; `replies`; `strategy` with its difference from the mean of its samples.
+    """
+    chosen = {"pipeline": report.pipeline, "null_policy": report.policy}
+    for row in report.rows:
+        yield {"row": "score"} | _row(row)
+    for run in report.means:
+        cells = _mean(run) | chosen | {"benchmark": OVERALL, "question_set": "; ".join(run["asked"])}
+        renamed = {
+            "mean": "score",
+            "mean_upper": "score_upper",
+            "baseline_mean": "baseline_score",
+            "adjusted_mean": "adjusted_score",
+        }
+        yield {"row": "mean"} | {renamed.get(name, name): value for name, value in cells.items()}
+    for statistic in report.statistics:
+        renamed = {"run_tag": statistic["base_tag"], "score": statistic["mean"], "sd_runs": statistic["sd"]}
+        renamed["score_upper"] = statistic["mean_upper"]
+        values = {"values": " ".join(map(repr, statistic["values"]))}
+        yield {"row": "statistic"} | chosen | dict(statistic) | renamed | values
+    for pair in report.judge_pairs:
+        named = {"judge": pair["judge_a"], "other_judge": pair["judge_b"]}
+        yield {"row": "judge_pair", **named, "n_scored": pair["n"]} | dict(pair)
+    for part in report.unfinished:
+        yield {"row": "unfinished"} | dict(part) | {"text": failure(part)}
+    yield from ({"row": "remark", "text": remark} for remark in (*report.left_out, *report.remarks, *report.reused))
+    for tokens in report.tokens:
+        yield {"row": "tokens", **tokens, "price_sources": ", ".join(tokens["price_sources"])}
+    yield from ({"row": "replies"} | dict(replies) for replies in report.replies)
+    yield from ({"row": "strategy"} | _strategy(strategy) for strategy in report.strategies)
+
+
+def _ranking(ranking: Row) -> dict[str, Any]:
+    standings = ranking["standings"]
+    return {**ranking, "standings": [*map(standing_data, standings)], "remarks": remarks_on(standings)}
+
+
+def _row(row: Row) -> dict[str, Any]:
+    more = {name: row[name] for name in ("adjusted_score", "change")}
+    return {name: row[name] for name in ROW_COLUMNS} | interval_columns(row["estimate"]) | more
+
+
+def _mean(mean: Row) -> dict[str, Any]:
+    return {name: value for name, value in mean.items() if name != "rows"}
+
+
+# --- the document ---
+
+
+@dataclass(frozen=True)
+class ScoreDocument(Document):
+    """Scores with their denominators; documents without a width, such as Markdown, have all there is."""
+
+    csv_columns = CSV_COLUMNS
+
+    report: ScoreReport
+    view: ScoreView = DEFAULT_VIEW
+
+    def blocks(self, width: int | None) -> Iterator[Block]:
+        """The scores, what they are, and what they cost."""
+        if width is None:
+            return _said_once(self._everything())
+        blocks = _said_once(self._for_people(width))
+        return map(_with_all_columns, blocks) if self.view.wide else blocks
+
+    def _for_people(self, width: int) -> Iterator[Block]:
+        report, view = self.report, self.view
+        if report.left_out:
+            yield Sentences(report.left_out, "warning")
+        if not report.rows:
+            yield Sentences(["No scores."])
+        if view.by == "run":
+            yield from statistics_blocks(report, several=False)
+            yield from run_blocks(report, several=False)
+            yield Sentences(list(undecided_sentences(report.rows)), "note")
+            yield from strategy_blocks(report.strategies)
+        elif report.rows:
+            yield from self._ranked(width)
+        if view.by in {"judge", "run"}:
+            yield from judge_blocks(report)
+        yield from self._notes()
+        if report.tokens:
+            yield from self._costs()
+        if view.by != "run" and (best := list(best_of_most(report.rankings))):
+            yield Sentences(best, "verdict")
+
+    @property
+    def _has_own_table(self) -> bool:
+        return self._is_of_one and self.view.by == "model"
+
+    @property
+    def _is_of_one(self) -> bool:
+        """Whether it is of a single model and tag."""
+        return len({(row["model"], row["base_tag"] or row["run_tag"]) for row in self.report.rows}) == 1
+
+    def _ranked(self, width: int) -> Iterator[Block]:
+        report, view = self.report, self.view
+        own = own_table(report) if self._has_own_table else []
+        width_left = None if view.wide else width
+        yield from own or standing_blocks(report, by=view.by, width=width_left, top=view.top or 0)
+        if self._is_of_one:
+            shown = statistics_blocks if report.statistics else run_blocks
+            yield from [] if own else shown(report, several=False)
+            yield from strategy_blocks(report.strategies)
+        elif report.strategies:
+            yield Sentences(["What strategies add to the samples of their runs: --by run, or one --tag."], "note")
+
+    def _costs(self) -> Iterator[Block]:
+        tokens, view = self.report.tokens, self.view
+        if view.cost:
+            yield from cost_totals(tokens)
+            yield TOKENS.of(tokens, brief=True)
+        is_short = len({row["benchmark"] for row in tokens}) == 1 if view.cost else not self._has_own_table
+        if not is_short:
+            yield Heading("By stage")
+            yield stage_totals(tokens)
+        elif not view.cost:
+            yield Sentences([cost_line(tokens)], "note")
+
+    def _everything(self) -> Iterator[Block]:
+        report = self.report
+        if report.left_out:
+            yield Sentences(report.left_out, "warning")
+        yield from statistics_blocks(report, several=True)
+        if not report.rows:
+            yield Sentences(["No scores."])
+        yield from run_blocks(report, several=True)
+        yield from strategy_blocks(report.strategies)
+        yield from judge_blocks(report)
+        yield from self._all_notes()
+        if report.tokens:
+            yield TOKENS.of(report.tokens)
+        yield from standing_blocks(report, by="model", width=None)
+
+    def _notes(self) -> Iterator[Block]:
+        if self.view.notes:
+            yield from self._all_notes()
+            return
+        reused = self.report.reused
+        more = [f"{len(reused) - _MOST_REUSED} more runs use replies of other runs."] if reused[_MOST_REUSED:] else []
+        line = notes_line(self.report)
+        yield Sentences([*reused[:_MOST_REUSED], *more, *([line] if line else [])], "note")
+
+    def _all_notes(self) -> Iterator[Block]:
+        yield Sentences(list(score_notes(self.report)), "note")
+        if self.report.replies:
+            yield Heading("Replies, and what missing scores would change")
+            yield replies_table(self.report.replies)
+
+    # --- for programs ---
+
+    def data(self) -> Row:
+        """Return a document with everything there is, in full; unknown values are null."""
+        return score_data(self.report)
+
+    def records(self) -> Iterator[Row]:
+        """Lines of which `row` says what they are."""
+        return score_records(self.report)
+
+
+def _said_once(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Leave out sentences that another block has said: several rankings have the same remarks."""
+    seen: set[str] = set()
+
+    def new(texts: Sequence[str]) -> list[str]:
+        found = [text for text in dict.fromkeys(texts) if text not in seen]
+        seen.update(found)
+        return found
+
+    for block in blocks:
+        if isinstance(block, Sentences):
+            yield replace(block, texts=new(block.texts))
+        elif isinstance(block, Table):
+            yield replace(block, notes=new(block.notes))
+        else:
+            yield block
+
+
+def _with_all_columns(block: Block) -> Block:
+    """A table none of whose columns is left out for want of room."""
+    if not isinstance(block, Table):
+        return block
+    return replace(block, columns=[replace(column, spare=False) for column in block.columns])

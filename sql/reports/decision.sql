@@ -1,3 +1,0 @@
--- One decision.
-from decisions
-where decision_id = $decision_id

@@ -1,4 +1,0 @@
--- What some runs were asked for, what of it was not sent, and which tree imported ones are of.
-select run_id, spec, not_sent, source
-from runs
-where list_contains($run_ids, run_id)
