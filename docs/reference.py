@@ -42,7 +42,7 @@ EXIT_CODES = {
     USAGE: "a wrong option, setting, file or endpoint; one line on stderr says what to change",
     FAILED_PARTS: "finished, but some parts failed; the same command tries those again",
     INCONCLUSIVE: "the regression gate could not tell: too many failed calls, too few questions, or no new answer",
-    UNFORESEEN: "an error that nobody foresaw; `--debug` shows its traceback",
+    UNFORESEEN: "an unexpected error; `--debug` shows its traceback",
     INTERRUPTED: "interrupted; what was finished is saved",
 }
 _SHARED_VARIABLES = {
@@ -65,7 +65,7 @@ _TEST_VARIABLES = {
     "SHABERI_CORPUS": "Tests: folder of real data for the tests marked `corpus`, which are left out without it",
     "SHABERI_BROWSER": "Tests: a Chromium for the tests marked `browser`; default: the one on the PATH",
     "SHABERI_SCREENSHOTS": "Tests: folder for new pictures of the documentation",
-    "SHABERI_UPDATE_SNAPSHOTS": "Tests: set to write snapshots anew instead of comparing with them",
+    "SHABERI_UPDATE_SNAPSHOTS": "Tests: set to write snapshots again instead of comparing with them",
     "SHABERI_RECORD": "Tests: 1 to write what people see into `tests/recorded/kept` again",
     "SHABERI_ACCEPTANCE": "Tests: 1 for their full sizes, as `make acceptance` has them",
     "CI": "Tests: `true` refuses to leave any test out",

@@ -47,7 +47,7 @@ _SUCCESSORS = {
     "regenerate-baseline": "`shaberi baseline promote NAME --model MODEL` names what a run got right",
     "eval:regenerate-baseline": "`shaberi baseline promote NAME --model MODEL` names what a run got right",
 }
-"""Hints on words that are no commands of ours, and on what the ensemble evaluation's own program took."""
+"""Hints on words that are no commands here, and on what the ensemble evaluation's own program took."""
 
 
 def exit_code(*codes: int) -> int:
@@ -64,7 +64,7 @@ def with_plugins(epilog: str) -> str:
 def run_command(app: App) -> int:
     """Run a command; errors become one line on stderr and exit code 2, Ctrl-C is 130 and how to go on.
 
-    Who reads its output may go (`head`, a pager): the command goes on to its end, and that is its exit code.
+    Who reads its output may go (`head`, a pager): the command runs to its end, and that is its exit code.
 
     Returns:
         The exit code.
@@ -77,8 +77,8 @@ def run_command(app: App) -> int:
                     code = call(app, sys.argv[1:])
                 sys.stdout.flush()
             except BaseException as error:  # noqa: BLE001
-                code = _told(error)
-            take_interrupts(signal.SIG_IGN)  # who presses Ctrl-C again, or now, is told all the same
+                code = exit_code_for(error)
+            take_interrupts(signal.SIG_IGN)  # a second Ctrl-C changes nothing
         except KeyboardInterrupt:  # while an error was told
             take_interrupts(signal.SIG_IGN)
             code = INTERRUPTED
@@ -87,7 +87,7 @@ def run_command(app: App) -> int:
     return code
 
 
-def _told(error: BaseException) -> Any:
+def exit_code_for(error: BaseException) -> Any:
     """Say on stderr what ended a command, and return the exit code."""
     if isinstance(error, ShaberiError):
         _report(error, str(_damage_behind(error) or error))
@@ -137,7 +137,7 @@ def _says_more_than_an_interrupt(record: logging.LogRecord) -> bool:
 
 
 def _not_lost(ignored: Any) -> None:
-    """Interrupt again if an interrupt was raised where nobody can take an error, as while an object is freed."""
+    """Interrupt again if an interrupt was raised where no code can take an error, as while an object is freed."""
     if ignored.exc_value is not None and is_interrupt(ignored.exc_value):
         Timer(_SOON_SECONDS, signal.pthread_kill, [main_thread().ident, signal.SIGINT]).start()
     else:

@@ -17,7 +17,7 @@ EPILOG = """Examples:
 
 Of a multi-run (tags TAG-run1, TAG-run2, ...) name TAG: the scores of a question are averaged over its runs first. The
 difference is A - B; its interval over questions and p are of the paired sign-flip test, Holm's adjustment is over the
-benchmarks. `no difference shown` does not mean that there is none; `equal within` a margin does."""
+benchmarks. `no difference shown` does not mean that they are equal; `equal within` a margin does."""
 
 
 def compare(

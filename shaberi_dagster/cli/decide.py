@@ -25,7 +25,7 @@ questions; `shaberi compare` speaks of questions of the kind. What was asked is 
 leaderboard; a full evaluation with the same settings pays only for the rest.
 
 Exit codes: 0 decided, 2 usage or configuration error, 4 not decidable with these questions, 130 interrupted (the same
-command goes on)."""
+command continues)."""
 
 
 def decide(

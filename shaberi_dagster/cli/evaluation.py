@@ -12,7 +12,7 @@ from shaberi_dagster.viewer.web.address import where_to_look
 
 
 def show_plan(evaluation: Evaluation, audit: AuditRequest | None, *, as_json: bool) -> None:
-    """Print what would be done, on stdout, and say on stderr what an audit adds, which nobody can count before."""
+    """Print what would be done, on stdout, and say on stderr what an audit adds, which cannot be counted before."""
     say(plan_result(evaluation.plan()), as_json=as_json)
     tell(*evaluation.remarks)
     if audit:

@@ -45,7 +45,7 @@ def graders(
     *,
     request: AuditRequest = ANY_AUDIT,
     settle: Annotated[Path | None, option("what", "Take what a person filled in from this CSV file")] = None,
-    dry_run: Annotated[bool, option("budget", "Show calls and dollars; ask nobody")] = False,
+    dry_run: Annotated[bool, option("budget", "Show calls and dollars; make no calls")] = False,
     output_format: OutputFormat = "table",
     selection: RunSelection = ALL_RUNS,
     calls: CallOptions = USUAL_CALLS,

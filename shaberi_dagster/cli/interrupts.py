@@ -11,7 +11,7 @@ _INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 def take_interrupts(handler: Any) -> None:
-    """Let a handler have Ctrl-C, unless whoever started us does not want us to take it, and `kill` as well."""
+    """Let a handler have Ctrl-C, unless the program that started us ignores it, and `kill` as well."""
     for number in _INTERRUPTS:
         if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGTERM:
             signal.signal(number, handler)
@@ -23,7 +23,7 @@ _READING = {"sql", "view", "report", "compare", "question", "cost", "prices", "e
 
 
 def say_how_to_go_on() -> None:
-    """Say on stderr which command goes on where this one was interrupted; one that only reads has just stopped."""
+    """Say on stderr which command continues where this one was interrupted; one that only reads has just stopped."""
     name, *arguments = [os.path.basename(sys.argv[0]), *sys.argv[1:]]  # noqa: PTH119
     if name in _READERS or (name == "shaberi" and arguments[:1] and arguments[0] in _READING):
         print("\nstopped", file=sys.stderr, flush=True)  # noqa: T201

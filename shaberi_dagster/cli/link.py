@@ -16,11 +16,11 @@ EPILOG = """Examples:
   shaberi link --judge gpt-5.1 --source shisa --preset strict --questions 200
   shaberi links                                      all links that were measured
 
-A random sample of stored answers is judged anew by the same judge with the prompt set NAME. Where the interval of the
-offset lies within the margin, old and new scores compare. The same command goes on where it was stopped, and one with
+A random sample of stored answers is judged again by the same judge with the prompt set NAME. Where the interval of the
+offset lies within the margin, old and new scores compare. The same command continues where it was stopped, and one with
 more questions pays only for the rest.
 
-Exit codes: 0 linked, 2 usage or configuration error, 4 not linked, 130 interrupted (the same command goes on)."""
+Exit codes: 0 linked, 2 usage or configuration error, 4 not linked, 130 interrupted (the same command continues)."""
 
 
 def link(
@@ -31,7 +31,7 @@ def link(
     output_format: OutputFormat = "table",
     as_json: AsJson = False,
 ) -> int:
-    """Have stored answers judged anew by the same judge, and measure whether its old and new scores compare."""
+    """Have stored answers judged again by the same judge, and measure whether its old and new scores compare."""
     from shaberi_dagster.deciding import link as linking
     from shaberi_dagster.deciding import link_plan
     from shaberi_dagster.defs import operations

@@ -37,7 +37,7 @@ Audit = Annotated[
 Host = Annotated[
     str, option("how", "Address to listen on; one that other machines reach needs a token, which is printed")
 ]
-DryRun = Annotated[bool, option("budget", "Show what it may take; ask nobody")]
+DryRun = Annotated[bool, option("budget", "Show what it may take; make no calls")]
 AsJson = Annotated[bool, option("how", "One JSON document on stdout", name="--json")]
 
 

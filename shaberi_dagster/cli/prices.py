@@ -18,7 +18,7 @@ An entry of the price file, in US dollars for a million tokens; of those that ho
 
 def prices(
     *,
-    refresh: Annotated[bool, option("how", "Write them into the table prices, by which SQL prices calls anew")] = (
+    refresh: Annotated[bool, option("how", "Write them into the table prices, by which SQL prices calls again")] = (
         False
     ),
     as_json: AsJson = False,

@@ -1,4 +1,4 @@
-"""`shaberi reprocess`: make stored runs anew, without any call."""
+"""`shaberi reprocess`: make stored runs again, without any call."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -27,7 +27,7 @@ def reprocess(
     ] = (),
     selection: RunSelection = ALL_RUNS,
 ) -> None:
-    """Make stored runs anew without any call: parse, apply passes, derive scores."""
+    """Make stored runs again without any call: parse, apply passes, derive scores."""
     from shaberi_dagster.defs import operations
 
     operations.reprocess_runs(Settings.from_environment(), passes, pass_options, selection)

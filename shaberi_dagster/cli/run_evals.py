@@ -46,8 +46,8 @@ def run_evals(
         list[str] | None,
         option("advanced", "A run for each value, and a table of scores and costs", metavar="NAME=VALUES"),
     ] = None,
-    rejudge: Annotated[bool, option("how", "Judge the stored answers anew; ask no model")] = False,
-    reprocess: Annotated[bool, option("how", "Parse, apply passes and score again; ask nobody")] = False,
+    rejudge: Annotated[bool, option("how", "Judge the stored answers again; does not call the model")] = False,
+    reprocess: Annotated[bool, option("how", "Parse, apply passes and score again; makes no API calls")] = False,
     config: Annotated[Path | None, option("how", "A request in YAML; options override it")] = None,
     print_config: Annotated[bool, option("advanced", "Print the request in YAML; do nothing else")] = False,
     audit: Audit = None,
@@ -66,7 +66,7 @@ def run_evals(
         put(as_yaml(request, calls))
         return FINE
     if rejudge and reprocess:
-        raise ConfigurationError("--rejudge asks judges and --reprocess asks nobody: leave one out")
+        raise ConfigurationError("--rejudge calls judges and --reprocess makes no calls: leave one out")
     if reprocess:
         calls = calls.model_copy(update={"max_tokens_total": 0})
     if sweep and runs:

@@ -35,6 +35,6 @@ shaberi = partial(_run, "shaberi_dagster.cli.shaberi")
 
 def _interrupted(*_: object) -> NoReturn:
     """End while libraries are imported: nothing is to be put away yet, and some of them take any error for theirs."""
-    with suppress(OSError):  # nobody reads it
+    with suppress(OSError):  # its reader has gone
         say_how_to_go_on()
     os._exit(INTERRUPTED)

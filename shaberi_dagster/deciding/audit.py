@@ -169,7 +169,7 @@ def prepare(request: AuditRequest, workspace: Workspace) -> Audits:
     runs = chosen_runs(workspace.lake, request.models or (), request.tags or (), request.sources or ())
     sample = drawn(request, runs["run_id"].to_list(), workspace)
     if request.audit and sample.is_empty():
-        raise ConfigurationError("no rule has given a verdict on these runs and benchmarks, so there is none to audit")
+        raise ConfigurationError("no rule has given a verdict on these runs and benchmarks: there is nothing to audit")
     return Audits(sample, auditor, workspace)
 
 

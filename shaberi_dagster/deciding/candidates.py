@@ -315,7 +315,7 @@ def _judges(benchmark: str, candidates: Sequence[Contender]) -> tuple[str, ...]:
         found = {judges[-1:] for judges in found}
     if len(found) > 1 or not min(found):
         named = "; ".join(
-            f"{candidate.name}: {', '.join(candidate.spec.benchmarks[benchmark].judges) or 'nobody'}"
+            f"{candidate.name}: {', '.join(candidate.spec.benchmarks[benchmark].judges) or 'no judge'}"
             for candidate in candidates
         )
         raise ConfigurationError(f"{benchmark} is not judged by the same for all ({named}): name who with --judge")

@@ -48,7 +48,7 @@ def link_plan(link: Link, workspace: Workspace, now: datetime) -> Result:
     said: list[Block] = [
         Heading("plan; no call is made", f"link {link.link_id}"),
         Sentences(
-            [f"{link.judge} judges anew what {link.request.judge} judged in {link.source}: {', '.join(link.models)}."]
+            [f"{link.judge} judges again what {link.request.judge} judged in {link.source}: {', '.join(link.models)}."]
         ),
         _table(beyond).of(rows),
         Sentences(list(_notes(link)), "note"),

@@ -30,7 +30,7 @@ class LinkRequest(Frozen):
     ]
     models: Annotated[
         list[str] | None,
-        Field(description="Five or more whose stored answers are judged anew; default: eight at random"),
+        Field(description="Five or more whose stored answers are judged again; default: eight at random"),
         option("what", known="models", commas=True),
     ] = None
     questions: Annotated[

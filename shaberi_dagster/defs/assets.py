@@ -58,7 +58,7 @@ class _Passes(pydantic.BaseModel):
     )
     pass_options: list[str] = pydantic.Field(default=[], description="Settings, as NAME.SETTING=VALUE.")
     reprocess: bool = pydantic.Field(
-        default=False, description="Let today's versions of passes look at what earlier ones have seen; call nobody."
+        default=False, description="Let today's versions of passes look at what earlier ones have seen; no calls."
     )
 
 

@@ -79,7 +79,7 @@ def _end_with(connection: "Connection", over: threading.Event) -> None:
 
 def end_process(reason: str) -> NoReturn:
     """End this process of a worker as if it were killed, so that its run continues with another one."""
-    _logger.warning("this process ends, and its run goes on with another one: %s", reason)
+    _logger.warning("this process ends, and another one continues its run: %s", reason)
     os._exit(1)
 
 

@@ -122,7 +122,7 @@ def reprocess_runs(settings: Settings, passes: Sequence[str], options: Sequence[
         chosen = {name: list(values) for name, values in vars(selection).items()}
         config = {"passes": list(passes), "pass_options": list(options), **chosen}
         counts = _run("reprocess", config, Workspace(settings)).output_for_node("reprocess_runs")
-        reporter.note(f"{counts['runs']} runs made anew, {counts['imported']} of them imported; no call was made")
+        reporter.note(f"{counts['runs']} runs made again, {counts['imported']} of them imported; no call was made")
 
 
 def decide(request: DecisionRequest, options: CallOptions) -> tuple[Row, tuple[str, ...]]:
@@ -187,7 +187,7 @@ def audit(request: AuditRequest, options: CallOptions) -> None:
     reporter = reporter_for(sys.stderr)
     with reporting_to(reporter), keys_named(keys):
         if prepare_audit(request, workspace).sample.is_empty():
-            reporter.note("no rule has given a verdict on these runs, so there is none to audit")
+            reporter.note("no rule has given a verdict on these runs: there is nothing to audit")
             return
         _run("audit", _config(request, options), workspace)
 

@@ -67,7 +67,7 @@ def reprocess_runs(
 
 
 @dg.job(
-    description="Parse stored judge outputs again, apply passes, and derive scores and metrics anew; no call is made.",
+    description="Parse stored judge outputs again, apply passes, and derive scores and metrics again; no call is made.",
 )
 def reprocess() -> None:
     """Make stored runs again."""

@@ -448,7 +448,7 @@ class Evaluation:
                 variant = prompts.variant(judge.prompt)
                 alike = [name for name in self._of(spec) if judges_alike(prompts, variant, get_benchmark(name))]
                 if alike:
-                    note(f"judge {judge.name} is told what {judge.model} is told in {', '.join(alike)}")
+                    note(f"judge {judge.name} gets the same prompt as {judge.model} in {', '.join(alike)}")
         if DEFAULT_MODEL in self._llm_judges():
             note(
                 f"judge {DEFAULT_MODEL} is a tiny model that shows the pipeline at work; its scores mean little. "

@@ -121,13 +121,13 @@ class ByWorkers:
         except KeyboardInterrupt:
             going_on = [dagster_run_id[:8] for run in (followed, *self._at_work.values()) for dagster_run_id in run]
             reporter.note(
-                f"the cluster goes on with what was submitted (Dagster run {', '.join(going_on)}); "
+                f"the cluster continues what was submitted (Dagster run {', '.join(going_on)}); "
                 "the same command looks on again, Terminate in Dagster's UI cancels it"
             )
             raise
         except _DATABASE_ERRORS as error:
             raise ShaberiError(
-                "the database of the cluster does not come back; what was submitted goes on with it, "
+                "the database of the cluster does not come back; what was submitted continues with it, "
                 "and the same command looks on again"
             ) from error
         except ConfigurationError as error:
@@ -213,7 +213,7 @@ def follow(dagster_run_id: str, instance: dg.DagsterInstance, note: Callable[[st
             break
         time.sleep(_POLL_SECONDS)
     if run.status == dg.DagsterRunStatus.CANCELED:
-        raise ShaberiError(f"Dagster run {dagster_run_id} was canceled; the same command goes on with it")
+        raise ShaberiError(f"Dagster run {dagster_run_id} was canceled; the same command continues it")
     if run.status == dg.DagsterRunStatus.FAILURE:
         raise failure or RuntimeError(f"Dagster run {dagster_run_id} has failed; the UI tells why")
 
@@ -259,7 +259,7 @@ def _tell(entry: dg.EventLogEntry, note: Callable[[str], object]) -> None:
         if _OF_DAGSTER not in entry.user_message:
             note(entry.user_message)
     elif entry.message.startswith(_RESUMED):
-        note("its worker is gone; another one goes on")
+        note("its worker is gone; another one continues")
 
 
 def _failure(entry: dg.EventLogEntry) -> Exception | None:

@@ -13,7 +13,7 @@ import shaberi_dagster.defs.code_location  # noqa: F401  (a process forked for a
 from shaberi_dagster.defs.execution import prepare_home
 from shaberi_dagster.defs.launcher import CELERY_SETTINGS, LeasedTask, worker_database
 from shaberi_dagster.defs.leases import end_process
-from shaberi_dagster.lake.mirror import when_lost
+from shaberi_dagster.lake.mirror import on_store_unavailable
 from shaberi_dagster.llm.endpoints import key_state
 from shaberi_dagster.settings import Settings, broker_url
 
@@ -31,7 +31,7 @@ def prepare_instance(**_: object) -> None:
     home = Settings.from_environment().dagster_home
     prepare_home(home)
     os.environ["DAGSTER_HOME"] = str(home)
-    when_lost(end_process)
+    on_store_unavailable(end_process)
 
 
 @inspect_command(args=[("pairs", list)])  # type: ignore[untyped-decorator]

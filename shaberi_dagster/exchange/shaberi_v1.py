@@ -399,8 +399,8 @@ def _without_answers(rows: ImportedRows) -> Iterator[tuple[str, pl.DataFrame]]:
 def _standing(rows: ImportedRows, runs: pl.DataFrame) -> pl.DataFrame:
     """Find for each file (`_FILE`) the tags of the runs that its rows are in, and their first round."""
     columns = ("run_id", "source_sha256", "judge", "judge_round")
-    nobody = {"judge": pl.lit(None, pl.String), "judge_round": pl.lit(0, pl.Int64)}
-    every = [rows.answers.filter(answer_origin="stored").with_columns(**nobody), rows.judgements, rows.repeats]
+    no_judge = {"judge": pl.lit(None, pl.String), "judge_round": pl.lit(0, pl.Int64)}
+    every = [rows.answers.filter(answer_origin="stored").with_columns(**no_judge), rows.judgements, rows.repeats]
     return (
         pl.concat([frame.select(columns) for frame in every])
         .join(runs, on="run_id")

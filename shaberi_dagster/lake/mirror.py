@@ -233,21 +233,21 @@ class Mirror:
 
 
 _pulled: dict[Path, float] = {}
-_when_lost: list[Callable[[str], object]] = []
+_on_store_unavailable: list[Callable[[str], object]] = []
 
 
-def when_lost(act: Callable[[str], object]) -> None:
+def on_store_unavailable(act: Callable[[str], object]) -> None:
     """Let something be done, before an error is raised, when a store is gone for longer than its client waits.
 
     Args:
         act: Told what is wrong.
     """
-    _when_lost.append(act)
+    _on_store_unavailable.append(act)
 
 
-def lost(message: str) -> ShaberiError:
+def store_unavailable(message: str) -> ShaberiError:
     """The error of a store that is gone."""
-    for act in _when_lost:
+    for act in _on_store_unavailable:
         act(message)
     return ShaberiError(message)
 
@@ -293,7 +293,7 @@ def _reaching(uri: str) -> Iterator[None]:
         yield
     except exceptions.BaseError as error:
         first = str(error).strip().splitlines()[0]
-        kind = lost if isinstance(error, exceptions.GenericError) else ShaberiError
+        kind = store_unavailable if isinstance(error, exceptions.GenericError) else ShaberiError
         unset = [name for name in _KEYS if not os.environ.get(name)]
         hint = f" ({' and '.join(unset)} not set)" if unset else ""
         raise kind(f"{uri} cannot be reached or refuses us{hint}: {first[:300]}") from error

@@ -242,7 +242,7 @@ RUNS = LakeTable(
         ),
         _text(
             "reused_replies",
-            "Rows that are replies to calls of other runs: by stage and run their number; null is none",
+            "Rows that are replies to calls of other runs: by stage and run their number; null without any",
             "JSON",
             "calls",
         ),
@@ -330,7 +330,7 @@ JUDGEMENTS = LakeTable(
         *_SAMPLE,
         *_JUDGE,
         _text("judge_prompt_hash", "sha256 of the judge's templates", source="prompts"),
-        _integer("judge_round", "How often the run was judged anew by this judge", "0, 1, …", "RunSpec"),
+        _integer("judge_round", "How often the run was judged again by this judge", "0, 1, …", "RunSpec"),
         _number("score", "The score as given, never clamped", "the benchmark's scale", "judge_output"),
         _flag("out_of_scale", "Whether the score is outside the benchmark's scale", source="score"),
         _text(
@@ -675,7 +675,7 @@ PROMPTS = LakeTable(
         ),
         _text(
             "label",
-            "A name for people, such as tengu-primary v3: the third text of that name in this lake; never given anew",
+            "A name for people, such as tengu-primary v3: the third text of that name in this lake; never given twice",
             source="stage",
             required=True,
         ),
@@ -762,7 +762,7 @@ _LINK = _text("link_id", "The link: judges, sample and margin", source="request"
 
 LINKS = LakeTable(
     "links",
-    "How far the scores of stored answers moved when the same judge judged them anew: a row per benchmark, and overall",
+    "How far the scores of stored answers moved when the same judge judged them again: per benchmark, and overall",
     (
         _LINK,
         _text("judge", "Whose imported scores are linked", source="request", required=True),
@@ -770,7 +770,7 @@ LINKS = LakeTable(
         _text("source", "Name of the tree of the imported scores", source="import", required=True),
         _text("prompt_generation", "Prompts of the imported scores", "J1, J2, J3; null is unknown", "dates"),
         _text("new_generation", "Prompts of the new scores", "J1, J2, J3; null is unknown", "adopted prompt set"),
-        _texts("models", "Whose answers were judged anew", source="request"),
+        _texts("models", "Whose answers were judged again", source="request"),
         _text("benchmark", "The benchmark, or overall: the mean of the benchmarks", source="request", required=True),
         _integer("n_answers", "Answers of the sample", "answers", "request", required=True),
         _integer("n_scored", "Of these with a new score", "answers", "judgements", required=True),

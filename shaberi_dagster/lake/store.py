@@ -22,7 +22,7 @@ from shaberi_dagster.lake.damage import DamagedLakeError, keep_sums, log_damage,
 from shaberi_dagster.lake.formats import check_format, write_format
 from shaberi_dagster.lake.journal.locks import exclusive_lock
 from shaberi_dagster.lake.log import entry_path, has_commits
-from shaberi_dagster.lake.mirror import Mirror, lost
+from shaberi_dagster.lake.mirror import Mirror, store_unavailable
 from shaberi_dagster.lake.schemas import TABLES, LakeTable
 from shaberi_dagster.lake.statements import quoted
 from shaberi_dagster.settings import check_writable
@@ -69,7 +69,7 @@ def says_disk_trouble(write: _Write[P, R]) -> _Write[P, R]:
             return write(lake, table, *args, **kwargs)
         except (DeltaError, OSError, duckdb.IOException) as error:
             if refusal := _STORE_TROUBLE.search(str(error)):
-                raise lost(
+                raise store_unavailable(
                     f"table {lake.path(table)} cannot be written: {refusal[0][:_MESSAGE_LENGTH]}; "
                     "run the same command again, finished calls are kept"
                 ) from error

@@ -227,7 +227,7 @@ class GateReport:
         """The reasons for which run and baseline do not compare; one clause each."""
         rules = (
             f"another version of their rule graded {listed(self.unlike_rules)} of the baseline: "
-            "`shaberi reprocess` grades its run anew, then promote it again"
+            "`shaberi reprocess` grades its run again, then promote it again"
         )
         return (*self.unlike, *([rules] if self.unlike_rules else []))
 

@@ -498,7 +498,7 @@ class _Planner:
             about = [benchmark for benchmark, of_benchmark in asked.items() if name in of_benchmark]
             if all(judges_alike(prompts, prompts.variant(variant), get_benchmark(benchmark)) for benchmark in about):
                 raise ConfigurationError(
-                    f"prompt variant {variant!r} changes nothing that a judge of {', '.join(about)} is told"
+                    f"prompt variant {variant!r} changes no prompt of a judge of {', '.join(about)}"
                 )
         check_judges_named(self.request.judge_parameters or (), judges)
         return tuple(self._judge(*judge, before) for judge in judges.values())
@@ -547,7 +547,7 @@ class _Planner:
         if other := [name for name in _OF_ANSWERS if getattr(self.request, name) is not None]:
             raise ConfigurationError(
                 f"run {stored.run_id} was imported, so {' and '.join(other)} cannot be chosen: judges, strategies "
-                "and passes can be added to it; its model is asked anew under another --tag"
+                "and passes can be added to it; another --tag calls its model again"
             )
         asked = {name: self.asked_judges(self.entry(name)) for name in benchmarks_of(self.request, stored)}
         judges = self.judges(asked)

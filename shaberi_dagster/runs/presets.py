@@ -201,7 +201,7 @@ class QuickRequest(CacheRequest):
     consensus_model: ConsensusModel = None
     judge_model: Annotated[
         str | None,
-        Field(description="Judges what rules cannot; the word none: nobody"),
+        Field(description="Judges what rules cannot; none: no judge"),
         option("what", metavar="MODEL", known="judges"),
     ] = None
     judge_prompt: JudgePrompt = None

@@ -30,7 +30,7 @@ def load_questions(spec: RunSpec, benchmark: str, workspace: Workspace) -> Quest
     settings = spec.benchmarks[benchmark]
     if settings.question_texts != "known":
         raise ConfigurationError(
-            f"run {spec.run_id} was imported without the texts of its questions of {benchmark}, so nobody can judge "
+            f"run {spec.run_id} was imported without the texts of its questions of {benchmark}, so no judge can grade "
             "its answers: import a baseline cache that has them"
         )
     found = stored_question_set(workspace.lake, benchmark, sha256=settings.question_set_sha256)

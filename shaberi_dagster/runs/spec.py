@@ -283,7 +283,7 @@ class RunRequest(BaseModel):
     consensus_model: ConsensusModel = None
     grader_model: Annotated[
         str | None,
-        Field(description="Grades what rules cannot tell where no judge is named; default: nobody does"),
+        Field(description="Grades what rules cannot tell where no judge is named; default: no model"),
         NO_OPTION,
     ] = None
     sample: Annotated[

@@ -1,4 +1,4 @@
--- The prompts that made a run's rows, with their texts: one row for each template, by stage, benchmark and whoever used
+-- The prompts that made a run's rows, with their texts: one row for each template, by stage, benchmark and what used
 -- it (asked: the judge, strategy or pass). n_rows: rows in force with that prompt; 0: all of them were replaced. The
 -- fallback prompt stands in the view prompts only, for rows name the judge's first prompt. No texts: from before they were
 -- recorded, or imported.

@@ -1,4 +1,4 @@
--- Tokens of the answers of runs, whoever paid for them (null: of one they are not known), and how long one took on average.
+-- Tokens of the answers of runs, no matter who paid for them (null: of one they are not known), and how long one took on average.
 select
     run_id, count(*) as answers, avg(latency_seconds) as seconds,
     case when count(*) = count(answer_completion_tokens) then sum(answer_completion_tokens)::bigint end as completion_tokens,

@@ -1,4 +1,4 @@
--- Verdicts of rules by the form that licensed them, with the error of that form on replies that nobody tuned on.
+-- Verdicts of rules by the form that licensed them, with the error of that form on replies that no rule was tuned on.
 with measured(form, read, wrong, at_most) as (values
     ('answer_bare', 1, 0, 0.950), ('answer_colon', 12, 0, 0.221), ('answer_colon_within', 1, 0, 0.950),
     ('answer_is', 14, 0, 0.193), ('box', 35, 1, 0.129), ('chinese', 7, 0, 0.348), ('chosen', 67, 0, 0.044),

@@ -27,7 +27,7 @@ select
     judgements.score,
     judgements.judge_prompt_hash,
     null::varchar as pipeline_hash,
-    -- A rule asks nobody: its verdict is as new as the answer.
+    -- A rule makes no calls: its verdict is as new as the answer.
     coalesce(
         judgements.request_hash, case when starts_with(run_judges.judge, 'rule:') then judged_texts.request_hash end
     ) as call_hash,

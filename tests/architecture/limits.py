@@ -85,7 +85,7 @@ LIMITS: Mapping[str, tuple[Callable[[], float], float, float]] = {
     "scripts in perf": (lambda: len(_files("perf/*.py")), 12, 12),
     "options of run-evals --help": (lambda: _options("--help"), 26, 40),
     "options of run-evals --help-all": (lambda: _options("--help-all"), 60, 60),
-    "words out of use": (_words_out_of_use, 107, 0),
+    "words out of use": (_words_out_of_use, 0, 0),
     "mean length of a line": (_mean_line, 44.7, 0),
     "longest line": (lambda: max(map(len, _code_lines())), 136, 0),
     "functions of more than 50 lines": (_long_functions, 17, 0),

@@ -97,7 +97,7 @@ def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path, monkeypatch, val
         ("a.parquet", b"PAR?", None, "is not a readable parquet file"),
         ("a.csv", b"a,b\n1,2,3\n", None, "is not a readable csv file"),
         ("a.csv", b"a,b\n1,\xff\n", 2, "is not UTF-8"),
-        ("a.txt", b"a", None, "is none of .jsonl"),
+        ("a.txt", b"a", None, "must be one of .jsonl"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_line_and_reason(tmp_path, name, content, line, reason):

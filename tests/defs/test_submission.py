@@ -64,7 +64,7 @@ def test_a_submitted_run_waits_in_the_queue_and_is_found_until_it_has_ended(
     assert submitted("other@@default", instance) == []
     instance.report_run_canceled(waiting)
     assert submitted(spec.run_id, instance) == []
-    with pytest.raises(ShaberiError, match="was canceled; the same command goes on with it"):
+    with pytest.raises(ShaberiError, match="was canceled; the same command continues it"):
         follow(dagster_run_id, instance, lambda _: None)
 
 

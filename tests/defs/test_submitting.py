@@ -74,7 +74,7 @@ def test_who_stops_looking_on_stops_nothing_and_a_killed_worker_changes_no_cell(
         command.send(signal.SIGINT)
         left = command.finished()
     assert left.code == 130
-    assert "the cluster goes on with what was submitted (Dagster run " in left.err
+    assert "the cluster continues what was submitted (Dagster run " in left.err
     assert "the same command looks on again, Terminate in Dagster's UI cancels it" in left.err
 
     with started("run-evals", *asked, "--submit", environment=cluster.environment) as command:
@@ -83,7 +83,7 @@ def test_who_stops_looking_on_stops_nothing_and_a_killed_worker_changes_no_cell(
         slow.options.latency = 0.0
         cluster.start_worker()
         again = command.finished().succeeded()
-    assert "its worker is gone; another one goes on" in again.err
+    assert "its worker is gone; another one continues" in again.err
     assert "left-alone" in again.out
     needed = 4 * _N  # each of both runs has its answers judged
     assert needed <= slow.stats()["answered"] <= needed + _LOST_AT_A_KILL
@@ -111,7 +111,7 @@ def test_terminate_in_the_ui_cancels_a_run_keeps_its_calls_and_the_same_command_
 
         canceled = command.finished()
     assert canceled.code == 2
-    assert f"Dagster run {at_work.run_id} was canceled; the same command goes on with it" in canceled.err
+    assert f"Dagster run {at_work.run_id} was canceled; the same command continues it" in canceled.err
 
     slow.options.latency = slow.options.p_hang = 0.0
     again = run("run-evals", *asked).succeeded()

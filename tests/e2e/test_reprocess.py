@@ -25,7 +25,7 @@ def test_passes_are_applied_to_stored_runs_beside_the_scores_that_were_there(eva
     before = evaluated.rows(_BASELINE)
     assert len(before) == 42
     finished = evaluated.shaberi("reprocess", "--tag", "default", "--model", MODEL, *_LOWER).succeeded()
-    assert "1 runs made anew, 0 of them imported; no call was made" in finished.err
+    assert "1 runs made again, 0 of them imported; no call was made" in finished.err
     assert evaluated.asked == []
     assert evaluated.rows(_BASELINE) == before
     assert _pipelines(evaluated) == ["baseline", "lang_mixing", "lang_mixing,repetition"]
@@ -59,7 +59,7 @@ def test_an_imported_history_takes_passes(tmp_path: Path) -> None:
     place = lake_of(tmp_path)
     run_without_dagster("shaberi", "import-legacy", f"tree={tree.root}", environment=place).succeeded()
     finished = run("shaberi", "reprocess", "--tag", "legacy", *_LOWER, environment=place).succeeded()
-    assert "1 runs made anew, 1 of them imported; no call was made" in finished.err
+    assert "1 runs made again, 1 of them imported; no call was made" in finished.err
     sql = "select pipeline, score from lake.metrics where null_policy = 'strict' order by 1"
     shown = run("shaberi", "sql", sql, "--format", "json", environment=place).succeeded()
     assert [(row["pipeline"], row["score"]) for row in json.loads(shown.out)] == [

@@ -51,5 +51,5 @@ def test_who_looks_on_at_a_submitted_run_waits_for_the_database_and_looks_on(
             finished = command.finished().succeeded()
         assert cluster.err.count("postgres has ended and is started again") == 1
     assert finished.err.count("the database of the cluster is gone") == 1
-    assert "its worker is gone; another one goes on" in finished.err
+    assert "its worker is gone; another one continues" in finished.err
     assert "Retrying" not in finished.err

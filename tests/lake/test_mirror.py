@@ -167,9 +167,9 @@ def test_a_store_that_is_not_there_is_one_line_that_a_worker_is_told_first(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setattr(mirror, "_RETRIES", {"max_retries": 0})
-    monkeypatch.setattr(mirror, "_when_lost", [])
+    monkeypatch.setattr(mirror, "_on_store_unavailable", [])
     told: list[str] = []
-    mirror.when_lost(told.append)
+    mirror.on_store_unavailable(told.append)
     place = {"SHABERI_WAREHOUSE": "s3://lakes/x", "SHABERI_MIRRORS": str(tmp_path)}
     with pytest.raises(ShaberiError, match=r"^s3://lakes/x cannot be reached or refuses us: [^\n]+$") as error:
         Lake(Settings.from_environment(place).warehouse)

@@ -83,7 +83,7 @@ def read_suite(files: Mapping[str, str]) -> ReadSuite:
     for dataset, evaluator in source.datasets():
         benchmark = next((name for part, name in _NAMES.items() if part in dataset.lower()), None)
         if benchmark is None:
-            suite.refused.append(f"{_CONFIG}: {dataset} is none of this project's benchmarks")
+            suite.refused.append(f"{_CONFIG}: this project has no benchmark {dataset}")
             continue
         with suite.noting(benchmark):  # without a known parser, its prompts stay
             read = suite.benchmarks[benchmark] = source.prompts(benchmark, dataset)

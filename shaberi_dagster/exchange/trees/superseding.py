@@ -105,10 +105,10 @@ def _files_of(rows: ImportedRows) -> pl.DataFrame:
 def counts_of(rows: ImportedRows, placed: pl.DataFrame) -> pl.DataFrame:
     """source, content, imported, repeated: what became of the lines of each file."""
     line = ["source", *CONTENT, "source_line"]
-    nobody = pl.lit(None, pl.String)
+    no_judge = pl.lit(None, pl.String)
     files = placed.select("source", "run_id", *CONTENT).unique()
     kinds = {
-        "imported": [rows.answers.filter(answer_origin="stored").with_columns(judge=nobody), rows.judgements],
+        "imported": [rows.answers.filter(answer_origin="stored").with_columns(judge=no_judge), rows.judgements],
         "repeated": [rows.repeats],
     }
     keys = ["run_id", "judge", "source_sha256"]

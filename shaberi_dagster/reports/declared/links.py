@@ -61,7 +61,7 @@ def _verdict(tables: Mapping[str, Rows]) -> str:
 
 LINKS = Report(
     "links",
-    "Show how far scores moved where stored answers were judged anew, and whether old and new ones compare.",
+    "Show how far scores moved where stored answers were judged again, and whether old and new ones compare.",
     [
         Table(
             [

@@ -181,7 +181,7 @@ class _Replay:
         if call is None:
             self.needed.append(request)
             await asyncio.get_running_loop().create_future()
-            raise AssertionError("nobody answers")
+            raise AssertionError("a forecast makes no calls")
         self.replies += 1
         return call, True
 

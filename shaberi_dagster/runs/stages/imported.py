@@ -112,7 +112,7 @@ def reprocess_imported(
     """
     if stage not in REMADE:
         raise ConfigurationError(
-            f"run {run_ids[0]} was imported and cannot be continued: only its {', '.join(REMADE)} can be made anew"
+            f"run {run_ids[0]} was imported and cannot be continued: only its {', '.join(REMADE)} can be made again"
         )
     specs = _specs(run_ids, workspace.lake)
     planned = _planned(specs.values(), benchmarks, workspace.lake)

@@ -303,7 +303,7 @@ class Judgements(RowStage[JudgementItem]):
 
         moved = self._replace(stored, graded_again)
         self.workspace.reporter.note(
-            f"{len(moved)} of {stored.height} answers graded by an earlier version of a rule were graded anew"
+            f"{len(moved)} of {stored.height} answers graded by an earlier version of a rule were graded again"
         )
 
     def _replace(

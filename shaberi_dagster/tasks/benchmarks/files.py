@@ -54,7 +54,7 @@ def rows_and_errors(path: Path) -> Iterator[tuple[int, Row | QuestionFileError]]
     elif path.suffix in SUFFIXES:
         rows = enumerate(read_table(path, content).iter_rows(named=True), start=1)
     else:
-        raise QuestionFileError(path, None, f"is none of {', '.join(SUFFIXES)}")
+        raise QuestionFileError(path, None, f"must be one of {', '.join(SUFFIXES)}")
     size = 0
     for number, row in rows:
         length = _length(row)

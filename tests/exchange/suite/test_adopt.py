@@ -176,7 +176,7 @@ def test_a_commit_is_adopted_asked_and_judged_with(repository, old):
     said = f"old: old-suite at {first[:7]}, judge prompts of no known generation: tengu, rakuda, answers; 1 refused"
     assert old.sentences == [str(old.path), said]
     assert old.refusals == (
-        "not adopted: evaluation_datasets_config.py: someone/other-questions is none of this project's benchmarks"
+        "not adopted: evaluation_datasets_config.py: this project has no benchmark someone/other-questions"
     )
 
     questions = [{"question": f"問{number}？", "criteria": f"基準{number}", "category": "甲"} for number in (1, 2)]

@@ -107,7 +107,7 @@ window.addEventListener("pageshow", () => {
   followed = null;
   busy(false);
   showChosen();
-  // The row that an address names is where walking goes on.
+  // The row that an address names is where walking continues.
   document.querySelector("tr:target [data-row]")?.focus();
 });
 // Models that are chosen in a ranking stay so on its other pages: they stand in the address.
