@@ -86,4 +86,6 @@ def test_where_a_variant_changes_nothing_it_is_said_and_not_paid_for(evaluated: 
     options = ("--rejudge", "--judge-prompt", "tengu-only")
     finished = evaluated.run_evals(*options, judges=("judge-a",)).succeeded()
     assert evaluated.asked == ["judge-a"] * 5
-    assert re.search(r"judge judge-a\+tengu-only gets the same prompt as judge-a in elyza, mt_bench, rakuda", finished.err)
+    assert re.search(
+        r"judge judge-a\+tengu-only gets the same prompt as judge-a in elyza, mt_bench, rakuda", finished.err
+    )
