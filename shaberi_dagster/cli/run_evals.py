@@ -57,7 +57,7 @@ def run_evals(
 ) -> int:
     """Evaluate a model. What is there already is never paid for again."""
     from shaberi_dagster.cli import evaluation
-    from shaberi_dagster.defs import operations, running
+    from shaberi_dagster.defs import running
 
     if config:
         given = request.model_dump(exclude_unset=True) | calls.model_dump(exclude_unset=True)
@@ -79,6 +79,8 @@ def run_evals(
         return FINE
     status = made.run()
     if audited:
+        from shaberi_dagster.defs import operations
+
         operations.audit(audited, calls)
     show = evaluation.show_sweep if sweep else evaluation.show_scores
     show(made, as_json=as_json)
