@@ -109,21 +109,6 @@ def test_a_run_that_is_not_clear_is_refused_in_one_line(two_runs, monkeypatch, a
     assert Lake(lake).read("baselines").is_empty()
 
 
-def test_a_partial_run_needs_its_option(workspace, run):
-    runs = workspace.lake.read("runs")
-    workspace.lake.replace("runs", runs.with_columns(status=pl.lit("partial")), {"run_id": run.run_id})
-    with pytest.raises(ConfigurationError, match="is partial"):
-        invoke("promote", "main", run.run_id)
-    assert "baseline main: " in invoke("promote", "main", run.run_id, "--allow-partial")
-
-
-def test_a_promotion_is_a_document_as_the_list_has_it(run):
-    promoted = json.loads(invoke("promote", "main", run.run_id, "--json"))
-
-    assert promoted["run_id"] == run.run_id
-    assert [promoted] == json.loads(invoke("list", "--json"))
-
-
 def test_baselines_are_listed_with_what_they_got_right(workspace, run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     promote(workspace.lake, run.run_id, "main", "a \x1b[31mred\u202e note")

@@ -66,10 +66,6 @@ def test_the_number_that_a_command_returns_is_its_exit_code(code, ended):
     assert ended(lambda _: code)[0] == code
 
 
-def test_a_command_that_returns_nothing_went_fine(ended):
-    assert ended(lambda _: None) == (0, "")
-
-
 @pytest.mark.parametrize(
     ("error", "line"),
     [

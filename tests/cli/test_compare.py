@@ -1,8 +1,6 @@
 import csv
 import io
 import json
-import subprocess
-import sys
 from collections import defaultdict
 from datetime import UTC, datetime
 
@@ -284,12 +282,6 @@ def test_replies_that_both_sides_share_are_said_to_be_no_evidence(lake, compared
     )
 
 
-def test_a_judge_of_a_part_is_named(lake, compared):
-    for model in "mn":
-        lake.add(model, [5.0, 6.0]).add(model, [5.0, 6.0], judge="b").add(model, [5.0, 7.0], benchmark="rakuda")
-    assert "judge b has only tengu@99 of both" in compared()["warnings"]
-
-
 def test_the_runs_of_a_multi_run_are_averaged_by_question_first(lake, compared):
     lake.add("m", [4.0, 6.0], tag="t-run1", run_number=1).add("m", [6.0, None], tag="t-run2", run_number=2)
     lake.add("n", [5.0, 5.0])
@@ -316,14 +308,6 @@ def test_runs_that_are_not_alike_are_not_averaged(changed, named, lake, compared
     lake.add("n", [5.0, 5.0])
     with pytest.raises(ConfigurationError, match=f"cannot be averaged: .*{named}"):
         compared("m", "n")
-
-
-def test_unlike_settings_and_prompts_of_judges_are_warned_of_by_name(lake, compared):
-    lake.add("m", [4.0, 6.0]).add("n", [5.0, 5.0], temperature=0.7, prompt="q")
-    assert compared()["warnings"] == [
-        "prompts of judge a differ on tengu: prompt-p (A), prompt-q (B)",
-        "temperature of answers differs on tengu: 0.0 (A), 0.7 (B)",
-    ]
 
 
 def test_settings_of_answers_that_differ_leave_the_verdict(lake, compared):
@@ -491,8 +475,3 @@ def test_names_steer_neither_terminal_nor_markdown(output_format, lake, compared
         assert r"\|\<b\>" in shown
     if output_format == "csv":
         assert "'=a" in shown
-
-
-def test_the_module_loads_without_polars_and_duckdb():
-    code = "import sys; import shaberi_dagster.cli.compare; sys.exit(bool({'polars', 'duckdb', 'numpy'} & sys.modules.keys()))"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from shaberi_dagster.llm.endpoints import ENDPOINTS, loaded_url, request_body, resolve_endpoint, served_name
+from shaberi_dagster.llm.endpoints import ENDPOINTS, request_body, resolve_endpoint, served_name
 from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.types import Message, Sampling
@@ -62,22 +62,6 @@ def test_the_list_has_keys_by_state_and_never_by_value(monkeypatch: pytest.Monke
     assert "secret" not in listed.out
 
 
-def test_a_check_says_what_was_taken_and_what_refused() -> None:
-    def picky(body: dict[str, Any], _: int) -> Any:
-        if "top_k" in body:
-            error = {"message": "Unsupported parameter", "code": "unsupported_parameter", "param": "top_k"}
-            return web.json_response({"error": error}, status=400)
-        return completion(body, "OK")
-
-    with running_mock(script=picky) as mock:
-        check = ("shaberi", "endpoints", "check", "m", "--base-url", mock.base_url)
-        checked = run(*check, "--param", "top_k=3", "--param", "seed=1", "--json").succeeded()
-
-    document = json.loads(checked.out)
-    taken = ["temperature", "max_tokens", "seed"]
-    assert document["parameters"] == {"taken": taken, "refused": ["top_k"], "not_sent": []}
-
-
 def test_a_check_names_what_was_asked_for_where_the_server_has_another_name_for_it() -> None:
     def picky(body: dict[str, Any], _: int) -> Any:
         if "chat_template_kwargs" in body:
@@ -122,14 +106,6 @@ def test_a_check_is_remembered_and_tells_what_is_loaded(tmp_path: Path, monkeypa
     assert (failed.code, before, between) == (3, "unverified", "unverified")
     assert "In its memory: llama3." in checked.out
     assert re.fullmatch(r"checked \d{4}-\d\d-\d\d", tried())
-
-
-def test_a_server_that_does_not_tell_what_is_loaded_is_not_asked() -> None:
-    with running_mock(models="llama3") as mock:
-        checked = run("shaberi", "endpoints", "check", "llama3", "--base-url", mock.base_url, "--json").succeeded()
-
-    assert json.loads(checked.out)["loaded"] is None
-    assert loaded_url("http://localhost:11434/v1") == "http://localhost:11434/api/ps"
 
 
 def test_a_thinking_budget_that_leaves_no_room_for_an_answer_is_refused_before_any_call() -> None:

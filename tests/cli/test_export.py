@@ -6,8 +6,6 @@ import pytest
 
 from shaberi_dagster.cli.command import FAILED_PARTS, FINE
 from shaberi_dagster.cli.export import export, run_export
-from shaberi_dagster.exchange.outcomes import tree_result
-from shaberi_dagster.exchange.shaberi_v1 import Export, Note
 from shaberi_dagster.reports.blocks import Document, Sentences
 from shaberi_dagster.reports.requests import RunSelection
 from shaberi_dagster.util.errors import ConfigurationError
@@ -20,21 +18,6 @@ pytestmark = pytest.mark.integration
 
 def lines_of(document: Document) -> list[str]:
     return [line for block in document.blocks(None) if isinstance(block, Sentences) for line in block.lines]
-
-
-def test_what_is_odd_is_counted_with_an_example() -> None:
-    done = Export("there", same=2)
-    done.oddities = [Note("a.json", "blank line not written", 1), Note("b.json", "blank line not written", 2)]
-    done.elsewhere = [Note("sources/x/a.json", "another file has its place", 60)]
-    done.not_written = [Note("c", "has no rows")]
-
-    assert lines_of(tree_result(done))[1:] == [
-        "2 imported files are not there twice: another tree has the same rows",
-        "elsewhere, below sources/ or tags/: another file has its place: 60 rows in 1 places, e.g. sources/x/a.json",
-        "as imported, but odd: blank line not written: 3 rows in 2 places, e.g. a.json",
-        "not written: has no rows: 0 rows in 1 places, e.g. c",
-        "export.json in that folder lists them one by one",
-    ]
 
 
 def test_without_options_all_runs_go_to_the_folder_of_the_results(workspace, mock, settings, capsys) -> None:

@@ -116,14 +116,6 @@ def test_an_option_overrides_what_a_file_says_of_some_benchmarks_and_adds_to_its
     assert of_option.settings == (ModelSettings(**some), ModelSettings(temperature=1, parameters=["min_p=0.3"]))
 
 
-def test_a_default_that_is_given_overrides_a_file(tmp_path: Path) -> None:
-    path = write(tmp_path, model="m", tag="july", limiter="aimd")
-
-    request, calls = given("--config", path, "--tag", "default", "--limiter", "adaptive")
-
-    assert (request.tag, calls.limiter) == ("default", "adaptive")
-
-
 def test_a_file_may_leave_the_model_to_an_option(tmp_path: Path) -> None:
     assert given("--config", write(tmp_path, limit=2), "--model", "m")[0] == RunRequest(model="m", limit=2)
     with pytest.raises(CycloptsError, match="--model"):
@@ -143,11 +135,6 @@ def test_what_is_wrong_with_a_file_is_said_with_its_name_and_field(
 ) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         given("--config", write(tmp_path, **values))
-
-
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"gone\.yaml: No such file"):
-        given("--config", str(tmp_path / "gone.yaml"))
 
 
 def test_print_config_prints_the_file_that_asks_for_the_same(tmp_path: Path) -> None:

@@ -76,14 +76,6 @@ def test_each_called_model_has_its_prices_with_their_source_or_is_unknown(said: 
     assert document["table_is_current"] is False
 
 
-def test_looking_writes_nothing(said: Said, lake: Lake) -> None:
-    before = lake.versions()
-    said()
-    said(as_json=False)
-    assert lake.versions() == before
-    assert set(before) == {"calls"}
-
-
 def test_a_refresh_writes_the_table_by_which_sql_reprices(said: Said, lake: Lake, settings: Settings) -> None:
     assert set(repriced(settings).values()) == {None}
 
@@ -140,9 +132,3 @@ def test_without_a_lake_or_calls_that_is_said(said: Said, settings: Settings) ->
     Lake(settings.warehouse).delta("calls")
     assert said() == {"prices": [], "unknown": [], "table_is_current": True}
     assert said(as_json=False) == "The lake has no calls.\n"
-
-
-@pytest.mark.usefixtures("lake")
-def test_a_wrong_price_file_is_refused(said: Said) -> None:
-    with pytest.raises(ConfigurationError, match="entry 1"):
-        said("- {model: m}")

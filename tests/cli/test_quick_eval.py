@@ -12,7 +12,6 @@ import jsonschema
 import polars as pl
 import pytest
 from aiohttp import web
-from cyclopts import CycloptsError
 
 from shaberi_dagster.cli import quick_eval, shaberi
 from shaberi_dagster.deciding.promotion import promote
@@ -317,17 +316,6 @@ def test_a_cache_is_topped_up_and_made_once(mock: MockEndpoint, sums: Path) -> N
     assert singles["answer"].to_list() == [1] * N_QUESTIONS  # one single answer, whatever the size
 
 
-def test_a_cache_with_failures_ends_with_3(mock: MockEndpoint, sums: Path) -> None:
-    from aiohttp import web
-
-    mock.options.script = lambda *_: web.json_response({"error": {"message": "no"}}, status=400)
-
-    made = cache(mock, sums)
-
-    assert made.code == 3
-    assert "0 of 12 samples of 3 questions, 12 failed" in made.out
-
-
 # ------------------------------------------------------------------------------------------------ the gate
 
 
@@ -503,9 +491,3 @@ def test_models_make_up_the_ensemble() -> None:
 def test_options_that_mean_nothing_are_refused(values: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         request(**values)
-
-
-@pytest.mark.parametrize("significance", ["0", "1", "nan"])
-def test_the_level_of_the_gate_is_a_probability(significance: str, mock: MockEndpoint, sums: Path) -> None:
-    with pytest.raises(CycloptsError, match=r"greater than 0|less than 1"):
-        quick(mock, sums, "--significance", significance)

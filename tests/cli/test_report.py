@@ -259,14 +259,6 @@ def test_a_file_without_a_result_is_told_and_ends_with_3(jobs: Reported, content
     assert cells(text, "`gsm8k`")
 
 
-def test_a_folder_in_the_place_of_a_file_is_told(jobs: Reported) -> None:
-    (jobs.folder / "elo.json").mkdir()
-    code, text = jobs.add("elo", None).report()
-
-    assert code == 3
-    assert "`elo` cannot be read: `Is a directory`." in text
-
-
 def test_a_run_with_failed_parts_is_told_and_ends_with_3(jobs: Reported) -> None:
     code, text = jobs.add("elo", document("elo", status="partial")).report()
 

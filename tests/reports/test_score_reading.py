@@ -116,16 +116,6 @@ def read(views):
     return made
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_only_the_rows_of_the_null_policy_are_shown(policy, read):
-    rows = [metric(null_policy=name, score=float(index)) for index, name in enumerate(POLICIES)]
-
-    report = read(rows, null_policy=policy)
-
-    assert report.policy == policy
-    assert [row["score"] for row in report.rows] == [float(POLICIES.index(policy))]
-
-
 def test_the_strict_policy_shows_a_refused_score_with_its_denominators(read):
     refused = metric(null_policy="strict", score=None, sd_questions=None, n_scored=3, n_failed=1, n_excluded=1)
 
@@ -170,24 +160,6 @@ def test_the_first_runs_are_the_first_by_number(read):
     assert {row["benchmark"]: row["values"] for row in report.statistics}["tengu"] == [1.0, 2.0]
 
 
-def test_one_numbered_run_has_no_statistics(read):
-    report = read([numbered(1, 4.0), numbered(2, 6.0)], tags=["t-run2"])
-
-    assert [row["run_tag"] for row in report.rows] == ["t-run2"]
-    assert report.statistics == []
-
-
-def test_statistics_of_other_models_and_policies_are_left_out(read):
-    rows = [numbered(1, 4.0), numbered(2, 6.0), numbered(1, 9.0, model="n"), numbered(1, 0.0, null_policy="zero")]
-
-    report = read(rows, tags=["t"], models=["m"])
-
-    assert {(row["model"], row["benchmark"], row["mean"]) for row in report.statistics} == {
-        ("m", "tengu", 5.0),
-        ("m", "overall", 5.0),
-    }
-
-
 def test_tokens_are_those_of_the_shown_runs_by_stage_and_benchmark_and_unknown_ones_are_counted(read):
     unknown = {"prompt_tokens": None, "completion_tokens": None, "cost_usd": None}
     calls = [
@@ -224,20 +196,6 @@ def test_tokens_are_those_of_the_shown_runs_by_stage_and_benchmark_and_unknown_o
     assert (judgements["calls_without_usage"], judgements["calls_without_price"]) == (1, 1)
 
 
-def test_calls_without_any_price_have_no_cost_and_no_source(read):
-    (answers,) = read([metric()], [call(cost_usd=None)]).tokens
-
-    assert (answers["cost_usd"], answers["price_sources"], answers["calls_without_price"]) == (None, [], 1)
-
-
-def test_a_failed_call_without_usage_makes_no_token_count_unknown(read):
-    calls = [call(), call(status="error", prompt_tokens=None, completion_tokens=None, cost_usd=None)]
-
-    (answers,) = read([metric()], calls).tokens
-
-    assert (answers["calls"], answers["prompt_tokens"], answers["cost_usd"]) == (2, 10, 0.5)
-
-
 def test_what_is_selected_but_not_there_is_refused(read):
     with pytest.raises(ConfigurationError, match="no tag 'nonsense'; the lake has"):
         read([metric()], tags=["nonsense"])
@@ -253,19 +211,6 @@ def test_what_is_selected_but_not_there_is_refused(read):
 def test_passes_without_scores_are_told_from_names_that_are_no_passes(read, pipeline, told):
     with pytest.raises(ConfigurationError, match=told):
         read([metric()], pipeline=pipeline)
-
-
-@pytest.mark.parametrize(
-    ("selected", "told"),
-    [
-        ({"models": ["m", "mm"]}, "no model 'mm'; did you mean m"),
-        ({"tags": ["t", "tt"]}, "no tag 'tt'; did you mean t"),
-        ({"judges": ["a", "aa"]}, "no judge 'aa'; did you mean a"),
-    ],
-)
-def test_a_name_that_is_not_there_is_refused_also_beside_others_that_are(read, selected, told):
-    with pytest.raises(ConfigurationError, match=told):
-        read([metric()], **selected)
 
 
 @pytest.fixture(scope="module")
@@ -413,13 +358,6 @@ def test_under_zero_every_missing_sample_counts_in_the_interval(read):
     report = read([own], tables={"scores": scored([4.0, 6.0, None])}, null_policy="zero")
 
     assert report.rows[0]["estimate"] == mean_interval([4.0, 6.0, 0.0, 0.0, 0.0], (0, 10))
-
-
-def test_a_refused_score_has_no_interval(read):
-    own = metric(null_policy="strict", score=None, n_scored=2, n_failed=3)
-    report = read([own], tables={"scores": scored([4.0, 6.0, None])}, null_policy="strict")
-
-    assert report.rows[0]["estimate"] is None
 
 
 def test_over_a_question_set_the_interval_is_of_its_questions(shown, sets):
@@ -612,12 +550,6 @@ def test_trees_whose_prompts_nobody_recorded_are_compared_nowhere(sources, toget
     assert any(remark.startswith(said) for remark in report.remarks) is not together
 
 
-def test_other_settings_of_a_judge_with_the_same_prompt_are_named(read):
-    report = read([metric(judge_config_hash="c"), metric("n", judge_config_hash="d")])
-
-    assert report.remarks == ["Judge a judged with different settings: tengu: one of m t, another of n t."]
-
-
 def test_the_ranking_by_judges_is_that_of_sql_with_leniency_and_agreement(read, views):
     metrics, rows = models_judged({"m": [1.0, 2.0, 3.0], "n": [7.0, 8.0, 8.0]}, "ab")
     alone = metric("n", judge="c", score=4.0)
@@ -653,12 +585,6 @@ def test_passes_with_other_settings_are_named(read):
     assert remark.startswith(
         "The passes repetition had different settings or versions: tengu: one of m t, another of n t;"
     )
-
-
-def test_passes_that_no_run_has_are_refused_with_what_to_do(read):
-    with pytest.raises(ConfigurationError, match=r"no run has scores under the passes repetition: run `shaberi") as no:
-        read([metric()], tables={"runs": [stored()]}, pipeline="repetition", tags=["t"])
-    assert "`shaberi reprocess --passes repetition --tag t`; there are baseline" in str(no.value)
 
 
 def test_what_is_not_complete_is_told_with_its_failures(read):
@@ -850,11 +776,6 @@ def test_models_with_nobody_in_common_have_rankings_of_their_own(read):
         *judged_by("p", "b", score=6.0),
     ]
     assert sorted(ranked(read(rows))) == [(("a",), ["n", "m"]), (("b",), ["p", "o"])]
-
-
-def test_another_prompt_of_the_judge_is_another_ranking(read):
-    rows = [*judged_by("m", "a", judge_prompt_hash="p"), *judged_by("n", "a", judge_prompt_hash="q")]
-    assert len(read(rows).rankings) == 2
 
 
 def test_the_runs_of_a_multi_run_are_one_line_with_the_mean_over_them(read):

@@ -263,15 +263,6 @@ def test_a_link_in_place_of_a_file_is_replaced_and_its_target_untouched(workspac
     assert_valid_tree(root)
 
 
-def test_the_root_itself_may_be_a_link(workspace, spec, root, tmp_path):
-    (tmp_path / "disk").mkdir()
-    root.symlink_to(tmp_path / "disk")
-
-    exported(workspace, spec, root)
-
-    assert assert_valid_tree(tmp_path / "disk")["manifest"] == 1
-
-
 @pytest.mark.parametrize("content", ['{"run_id": "other@@default"}', "[]", "", "{"])
 def test_a_folder_with_another_manifest_is_left_alone(workspace, mock, root, content):
     spec = stored_run(workspace, ask(mock))
@@ -316,11 +307,6 @@ def test_models_whose_names_look_alike_have_folders_of_their_own(workspace, mock
 
     assert assert_valid_tree(root)["manifest"] == len(names)
     assert {manifest_in(path.parent)["model"]["name"] for path in root.glob("*/*/manifest.json")} == set(names)
-
-
-def test_an_unknown_run_is_refused(workspace, root):
-    with pytest.raises(ConfigurationError, match="no run nobody@@x in the lake"):
-        export_run(workspace.lake, "nobody@@x", root, environment={})
 
 
 def test_a_judge_that_fails_is_named_with_the_benchmark_and_its_class(workspace, mock, root):
@@ -584,12 +570,6 @@ def test_results_that_are_gone_are_not_exported(workspace, mock, root, tmp_path)
         shutil.rmtree(victim) if victim.is_dir() else victim.unlink()
 
         assert not is_exported(workspace.lake, spec.run_id, root), gone
-
-
-def test_results_of_an_earlier_state_are_not_exported(workspace, mock, exported_spec, root):
-    evaluated(workspace, mock, judge_models=["judge-b"])
-
-    assert not is_exported(workspace.lake, exported_spec.run_id, root)
 
 
 @pytest.mark.acceptance
