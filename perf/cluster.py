@@ -213,7 +213,8 @@ def _requests(runs: int, questions: Path, base_url: str) -> list[RunRequest]:
 def _submit(requests: Sequence[RunRequest]) -> list[str]:
     """Put the runs into the queue, as `run-evals --submit` does."""
     from shaberi_dagster.defs.execution import open_instance
-    from shaberi_dagster.defs.jobs import Materialization, register
+    from shaberi_dagster.defs.jobs import register
+    from shaberi_dagster.defs.options import stage_config
     from shaberi_dagster.defs.submission import submit
 
     workspace = Workspace(Settings.from_environment(), environment={})
@@ -221,9 +222,8 @@ def _submit(requests: Sequence[RunRequest]) -> list[str]:
     submitted = []
     for request in requests:
         spec = register(request, workspace, instance)
-        options = CallOptions(concurrency=_MOST_AT_ONCE)
-        wanted = Materialization(spec.run_id, [_BENCHMARK], stages=_STAGES, options=options)
-        submitted.append(submit(wanted, workspace, instance))
+        ops = stage_config(CallOptions(concurrency=_MOST_AT_ONCE), _STAGES, [_BENCHMARK])
+        submitted.append(submit(spec.run_id, ops, workspace, instance))
     return submitted
 
 

@@ -140,12 +140,12 @@ def main() -> None:
 def _open_an_instance() -> None:
     """The first one takes Dagster five times as long as any other; and its job is described once."""
     from shaberi_dagster.defs.execution import open_instance
-    from shaberi_dagster.defs.jobs import Materialization
+    from shaberi_dagster.defs.jobs import evaluating_job
 
     with tempfile.TemporaryDirectory() as home:
         open_instance(Path(home)).dispose()
         close_databases()
-    Materialization("", []).job.get_job_snapshot_id()
+    evaluating_job().get_job_snapshot_id()
 
 
 def _serve(connection: socket.socket, modules: dict[str, Any]) -> NoReturn:

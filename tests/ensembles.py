@@ -5,9 +5,9 @@ from functools import cache
 from typing import Any
 
 from shaberi_dagster.runs.spec import RunRequest, RunSpec
+from shaberi_dagster.runs.stages.base import StageResult
 from shaberi_dagster.runs.stages.evaluation import materialize
 from shaberi_dagster.runs.stages.ordered import STAGE_NAMES
-from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.tasks.benchmarks.questions import Question, load_question_set
 from shaberi_dagster.tasks.benchmarks.registry import get_benchmark

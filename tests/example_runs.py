@@ -18,9 +18,9 @@ from shaberi_dagster.runs import workspace as workspace_module
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
+from shaberi_dagster.runs.stages.base import StageResult
 from shaberi_dagster.runs.stages.evaluation import materialize
 from shaberi_dagster.runs.stages.ordered import STAGE_NAMES, calling_stage
-from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import EngineThread, Workspace
 from tests.mock_endpoint import MockEndpoint

@@ -1,16 +1,21 @@
 """Commands in this process that make their stages without a Dagster run, which takes as long as all stages do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import dagster as dg
 import pytest
 
 from shaberi_dagster.defs import execution, jobs, partitions, reprocess
-from shaberi_dagster.defs.jobs import Materialization
+from shaberi_dagster.defs.options import stage_config
+from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.runs.stages.evaluation import materialize
 from shaberi_dagster.runs.stages.ordered import STAGE_NAMES
 from shaberi_dagster.runs.workspace import Workspace
+
+ELYZA_OPS = stage_config(CallOptions(), STAGE_NAMES, ["elyza"])
+"""All stages of a benchmark."""
 
 
 @contextmanager
@@ -27,9 +32,7 @@ def stages_alone() -> Iterator[None]:
         yield
 
 
-def _make(wanted: Materialization, instance: dg.DagsterInstance, workspace: Workspace) -> None:
-    del instance
-    again = {"judgements": wanted.reprocess, "pass_outputs": wanted.reexamine}
-    for stage in (one for one in STAGE_NAMES if one in wanted.stages):
-        judges = wanted.judges if stage == "judgements" else ()
-        materialize(stage, wanted.run_id, wanted.benchmarks, workspace, judges, reprocess=again.get(stage, False))
+def _make(run_id: str, ops: Mapping[str, Any], *, workspace: Workspace, **_: object) -> None:
+    for stage in (one for one in STAGE_NAMES if one in ops):
+        given = {"judges": (), "reprocess": False} | ops[stage]["config"]
+        materialize(stage, run_id, given["benchmarks"], workspace, given["judges"], reprocess=given["reprocess"])

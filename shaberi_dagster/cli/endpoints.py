@@ -54,7 +54,7 @@ def endpoints(
     settings = Settings.from_environment()
     prices = Workspace(settings).prices
     checked = checking.check_model(model, base_url, parameters or (), os.environ, prices)
-    if checked.status == "ok":
-        known_endpoints.remember_check(settings.warehouse, checked, datetime.now(UTC))
+    if checked["status"] == "ok":
+        known_endpoints.remember_check(settings.warehouse, checked["base_url"], datetime.now(UTC))
     output.show(reports.check_result(checked), output_format)
-    return FINE if checked.status == "ok" else FAILED_PARTS
+    return FINE if checked["status"] == "ok" else FAILED_PARTS

@@ -77,6 +77,7 @@ def quick_eval(
 ) -> int:
     """Evaluate single answers and consensus strategies on samples that they share."""
     from shaberi_dagster.cli import evaluation
+    from shaberi_dagster.deciding.audit_request import AuditRequest
     from shaberi_dagster.defs import operations, running
     from shaberi_dagster.lake import catalog
     from shaberi_dagster.reports import gate as gates
@@ -96,7 +97,7 @@ def quick_eval(
             strategies=asked.strategies or [],
             **vars(test),
         )
-    audited = made.audit_of(audit)
+    audited = AuditRequest.of_runs(audit, made.specs, made.benchmarks)
     if dry_run:
         evaluation.show_plan(made, audited, as_json=as_json)
         return FINE

@@ -57,6 +57,7 @@ def run_evals(
 ) -> int:
     """Evaluate a model. What is there already is never paid for again."""
     from shaberi_dagster.cli import evaluation
+    from shaberi_dagster.deciding.audit_request import AuditRequest
     from shaberi_dagster.defs import running
 
     if config:
@@ -73,7 +74,7 @@ def run_evals(
         raise ConfigurationError("--sweep makes a run for each value and --runs several of one: leave one out")
     requests = request.swept(sweep) if sweep else [request]
     made = running.Evaluation(requests, calls, rejudge=rejudge, reprocess=reprocess, runs=runs, submit=submit)
-    audited = made.audit_of(audit)
+    audited = AuditRequest.of_runs(audit, made.specs, made.benchmarks)
     if dry_run:
         evaluation.show_plan(made, audited, as_json=as_json)
         return FINE
@@ -85,7 +86,7 @@ def run_evals(
     show = evaluation.show_sweep if sweep else evaluation.show_scores
     show(made, as_json=as_json)
     page = "/sweep" if sweep else "/model"
-    about = ("/run", "run", made.spec.run_id) if made.is_single else (page, "model", made.spec.model)
+    about = ("/run", "run", made.spec.run_id) if len(made.specs) == 1 else (page, "model", made.spec.model)
     evaluation.say_where_to_look(made, *about)
     return evaluation.end(made, complete=status == "complete")
 

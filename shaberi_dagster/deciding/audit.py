@@ -34,10 +34,9 @@ from shaberi_dagster.runs.forecast import sum_if_known
 from shaberi_dagster.runs.questions import load_questions
 from shaberi_dagster.runs.selection import chosen_runs
 from shaberi_dagster.runs.stages import judged_texts
-from shaberi_dagster.runs.stages.base import Caller, Item, Rows, RowStage, Survey
+from shaberi_dagster.runs.stages.base import Caller, Item, RowStage, StageResult, Survey
 from shaberi_dagster.runs.stages.forecast import rough_tokens
 from shaberi_dagster.runs.stages.paid import Sharing
-from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.stored import stored_spec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.tasks.benchmarks.files import read_table
@@ -75,7 +74,7 @@ class Audits(RowStage[Item]):
     result_columns: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, sample: pl.DataFrame, auditor: JudgeSpec, workspace: Workspace) -> None:
-        self.workspace, self.rows, self.lines = workspace, Rows(workspace.lake), {}
+        self.workspace, self.rows, self.lines = workspace, workspace.lake, {}
         self.run_ids, self.benchmarks = [AUDIT], sample["benchmark"].unique(maintain_order=True).to_list()
         self.judges = {name: RuleJudge(get_benchmark(name), workspace.prompts, auditor) for name in self.benchmarks}
         self.auditor, self._sets = auditor, dict[str, Mapping[str, Question]]()

@@ -1,36 +1,125 @@
-"""The assets: one for each stage and one op each, partition = run."""
+"""The assets: one for each stage and one op each, partition = run; and how those of other operations are declared."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial, wraps
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pydantic
 
 from shaberi_dagster.defs.content import refuse_other_content
-from shaberi_dagster.defs.interrupts import canceled_when_interrupted
+from shaberi_dagster.defs.execution import canceled_when_interrupted
 from shaberi_dagster.defs.metadata import column_schema, question_sets_metadata, stage_result, with_questions
 from shaberi_dagster.defs.options import config_class, part_of
 from shaberi_dagster.defs.partitions import QUESTIONS, runs
-from shaberi_dagster.defs.pools import endpoint_slots
 from shaberi_dagster.defs.resources import WorkspaceResource
+from shaberi_dagster.lake.journal.locks import slot
+from shaberi_dagster.llm.endpoints import EMBEDDED_URL
 from shaberi_dagster.reports import gate
 from shaberi_dagster.runs.planning import add_pipeline
 from shaberi_dagster.runs.questions import load_source, store_question_set
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.runs.stages.answers import Answers
-from shaberi_dagster.runs.stages.base import Stage
+from shaberi_dagster.runs.stages.base import Stage, StageResult
 from shaberi_dagster.runs.stages.consensus import ConsensusAnswers
 from shaberi_dagster.runs.stages.evaluation import materialize
 from shaberi_dagster.runs.stages.imported import add_to_imported, made_together, reprocess_imported
 from shaberi_dagster.runs.stages.judgements import Judgements
 from shaberi_dagster.runs.stages.metrics import Metrics
+from shaberi_dagster.runs.stages.ordered import CALLING_NAMES, stage_named
 from shaberi_dagster.runs.stages.pass_outputs import PassOutputs
-from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.stages.scores import Scores
+from shaberi_dagster.runs.stored import stored_spec
+from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS, get_benchmark
 from shaberi_dagster.util.identity import sha256_json
 from shaberi_dagster.util.names import check_known
+
+
+def operation(
+    key: str | Sequence[str], *, table: str | None = None, checks: Mapping[str, str] | None = None, **declared: Any
+) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Make an asset of a function that returns its `dg.MaterializeResult`; an interrupt cancels its Dagster run.
+
+    Args:
+        key: Of the asset.
+        table: The lake's table that it fills, whose columns the UI shows.
+        checks: Descriptions of its checks by name.
+        declared: As for `dg.asset`.
+    """
+    metadata = {"dagster/table_name": table, "dagster/column_schema": column_schema(table)} if table else None
+    specs = [dg.AssetCheckSpec(name, asset=key, description=text) for name, text in (checks or {}).items()]
+
+    def made(function: Callable[..., Any]) -> dg.AssetsDefinition:
+        @wraps(function)
+        def body(context: dg.AssetExecutionContext, *given: Any, **named: Any) -> Any:
+            with canceled_when_interrupted(context):
+                return function(context, *given, **named)
+
+        declare: Any = dg.asset(key=key, owners=OWNERS, metadata=metadata, check_specs=specs, **declared)
+        asset: dg.AssetsDefinition = declare(body)
+        return asset
+
+    return made
+
+
+def import_checks(discrepancies: Sequence[str], left_out: Mapping[str, int]) -> list[dg.AssetCheckResult]:
+    """Report whether an import has everything that its files had.
+
+    Args:
+        discrepancies: Sums of files and lake that do not agree.
+        left_out: What could not be read, by what is said of it ("lines quarantined").
+    """
+    return [
+        dg.AssetCheckResult(
+            check_name="reconciled",
+            passed=not discrepancies,
+            description="; ".join(discrepancies) or "all sums agree",
+        ),
+        dg.AssetCheckResult(
+            check_name="nothing_quarantined",
+            passed=not any(left_out.values()),
+            severity=dg.AssetCheckSeverity.WARN,
+            description=", ".join(f"{count:,} {reason}" for reason, count in left_out.items()),
+        ),
+    ]
+
+
+@contextmanager
+def endpoint_slots(
+    stage: str, run_id: str, workspace: Workspace, context: dg.AssetExecutionContext, judges: Sequence[str] = ()
+) -> Iterator[None]:
+    """Within this context the process has a slot of each endpoint that the stage calls; waits for them.
+
+    `dagster.yaml` says how many slots there are (`concurrency.pools.default_limit`; without it there is no limit). The
+    embedded model is inside each process and has no slots.
+
+    Args:
+        stage: One of `stages.ordered.STAGE_NAMES`.
+        run_id: A registered run.
+        workspace: Where the run is read; its reporter gets a note of a wait, once for each endpoint.
+        context: Of the op.
+        judges: For `judgements`: only these; none named means all of the run's.
+
+    Raises:
+        ConfigurationError: There is no such run.
+    """
+    limit = context.instance.global_op_concurrency_default_limit
+    with ExitStack() as stack:
+        if limit and stage in CALLING_NAMES:
+            endpoints = stage_named(stage).model_endpoints(stored_spec(run_id, workspace), judges)
+            # All runs take them in the same order, so that none waits for one that waits for it.
+            for url in sorted({endpoint.base_url for endpoint, _ in endpoints} - {EMBEDDED_URL}):
+                said = f"waiting: {limit} other runs call {url} (concurrency in dagster.yaml)"
+                name = "endpoint-" + re.sub(r"[^\w.-]+", "_", url.partition("://")[2])
+                home = Path(context.instance.root_directory)
+                stack.enter_context(slot(home, name, limit, partial(workspace.reporter.note, said), shared="dagster"))
+        yield
+
 
 OWNERS = ["team:evaluation"]
 

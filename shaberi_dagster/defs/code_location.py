@@ -81,8 +81,5 @@ def run_operation(
     job = defs.resolve_job_def(name)
     (node,) = job.nodes
     with recorded_run(instance, partition_key, tags) as record, working_in(workspace):
-        return job.execute_in_process(
-            run_config=QUIET | {"ops": {node.name: {"config": dict(config)}}},
-            partition_key=partition_key,
-            **record,
-        )
+        ops = {node.name: {"config": dict(config)}}
+        return job.execute_in_process(run_config=QUIET | {"ops": ops}, **record)

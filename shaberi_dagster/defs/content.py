@@ -46,11 +46,6 @@ def content_of(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -
     return {name: value[:_HASH_LENGTH] for name, value in sorted(hashes.items())}
 
 
-def content_tag(spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> dict[str, str]:
-    """The tag with which a run is submitted; as for `content_of`."""
-    return {CONTENT_TAG: orjson.dumps(content_of(spec, benchmarks, workspace)).decode()}
-
-
 def refuse_other_content(run: dg.DagsterRun, run_id: str, benchmarks: Sequence[str], workspace: Workspace) -> None:
     """Let a run that was submitted with other prompts, plugins or another version not be made here.
 

@@ -9,19 +9,18 @@ from pydantic import Field
 
 from shaberi_dagster.deciding.audit import prepare as prepare_audit
 from shaberi_dagster.deciding.audit_request import AuditRequest
-from shaberi_dagster.deciding.decision import Decision, Look, decide, prepare
+from shaberi_dagster.deciding.decision import Look, decide, prepare
 from shaberi_dagster.deciding.history import calibrated, judged_pool, past_scores
 from shaberi_dagster.deciding.link import measure, read_link
 from shaberi_dagster.deciding.link import prepare as prepare_link
 from shaberi_dagster.deciding.link_request import LinkRequest
 from shaberi_dagster.deciding.request import DecisionRequest
+from shaberi_dagster.defs.assets import operation
 from shaberi_dagster.defs.imports import IMPORT
 from shaberi_dagster.defs.metadata import markdown_table
-from shaberi_dagster.defs.operation import operation
 from shaberi_dagster.defs.options import config_class, part_of
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.lake.schemas import LINKS
-from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.statistics.calibration import FEWEST_MODELS, Calibration
 from shaberi_dagster.tasks.benchmarks.registry import BENCHMARKS
@@ -42,11 +41,23 @@ def decisions(
     place = workspace.workspace(context.log, part_of(config, CallOptions))
     curve: list[dict[str, Any]] = []
     decision = prepare(part_of(config, DecisionRequest), place)
+    names = [candidate.name for candidate in decision.candidates]
 
     def after_round(looks: Sequence[Look]) -> None:
-        curve.extend(_row(decision, look) for look in looks)
         for look in looks:
-            context.log_event(dg.AssetObservation(DECISION, metadata=_numbers(_row(decision, look))))
+            row: dict[str, Any] = {
+                "questions asked": look.n_asked,
+                "A": names[look.a],
+                "B": names[look.b],
+                "A - B": look.estimate,
+                "lower": look.lower,
+                "upper": look.upper,
+                "decided": look.verdict,
+            }
+            curve.append(row)
+            # Dagster takes no number that is NaN.
+            numbers = {name: value for name, value in row.items() if value == value}  # noqa: PLR0124
+            context.log_event(dg.AssetObservation(DECISION, metadata=numbers))
 
     decide(decision, place, after_round)
     (row,) = place.lake.read("decisions", {"decision_id": decision.decision_id}).rows(named=True)
@@ -61,24 +72,6 @@ def decisions(
         "curve": dg.MetadataValue.md(markdown_table(pl.DataFrame(curve))),
     }
     return dg.MaterializeResult(metadata=metadata)
-
-
-def _row(decision: Decision, look: Look) -> dict[str, Any]:
-    names = [candidate.name for candidate in decision.candidates]
-    return {
-        "questions asked": look.n_asked,
-        "A": names[look.a],
-        "B": names[look.b],
-        "A - B": look.estimate,
-        "lower": look.lower,
-        "upper": look.upper,
-        "decided": look.verdict,
-    }
-
-
-def _numbers(row: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers of a look that Dagster can plot; it takes no number that is NaN."""
-    return {name: value for name, value in row.items() if value == value}  # noqa: PLR0124
 
 
 LinkConfig = config_class("LinkConfig", "What to link, and how to make calls.", LinkRequest, CallOptions)
@@ -151,7 +144,9 @@ def decision_calibrations(
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks, Dagster wants the bare class
     """Calibrate, by replays with families held out, how sure a judge's history has to be before a decision stops."""
     place = workspace.workspace(context.log)
-    judges = config.judges or _judges(place.lake)
+    rows = place.lake.read("metrics", {"benchmark": list(BENCHMARKS)}, ["judge", "model"])
+    counts = rows.group_by("judge").agg(n=pl.col("model").n_unique())
+    judges = config.judges or counts.filter(pl.col("n") >= FEWEST_MODELS)["judge"].sort().to_list()
     found: dict[str, Calibration | None] = {}
     for judge in judges:
         pool = judged_pool(judge, list(BENCHMARKS), place.lake)
@@ -162,8 +157,24 @@ def decision_calibrations(
         *(f"{judge} cannot be calibrated: its decisions use the anytime-valid boundary" for judge in broken),
         *(f"{judge} has too little history" for judge in small),
     ]
+    replays = [
+        {
+            "judge": judge,
+            "models": calibration.n_models,
+            "constant": calibration.constant,
+            "pairs of class": row.name,
+            "n": row.n_pairs,
+            "mean questions": row.mean_questions,
+            "share wrong": row.share_wrong,
+            "share equal": row.share_equal,
+        }
+        for judge, calibration in found.items()
+        if calibration
+        for row in calibration.classes
+    ]
+    table = markdown_table(pl.DataFrame(replays, infer_schema_length=None))
     return dg.MaterializeResult(
-        metadata={"judges": len(judges), "replays": dg.MetadataValue.md(markdown_table(_table(found)))},
+        metadata={"judges": len(judges), "replays": dg.MetadataValue.md(table)},
         check_results=[
             dg.AssetCheckResult(
                 check_name=_KEEPS,
@@ -172,32 +183,4 @@ def decision_calibrations(
                 description="; ".join(said) or "all judges keep what is promised",
             )
         ],
-    )
-
-
-def _judges(lake: Lake) -> list[str]:
-    """Return the judges that judged enough models."""
-    rows = lake.read("metrics", {"benchmark": list(BENCHMARKS)}, ["judge", "model"])
-    counts = rows.group_by("judge").agg(n=pl.col("model").n_unique())
-    return counts.filter(pl.col("n") >= FEWEST_MODELS)["judge"].sort().to_list()
-
-
-def _table(found: dict[str, Calibration | None]) -> pl.DataFrame:
-    return pl.DataFrame(
-        [
-            {
-                "judge": judge,
-                "models": calibration.n_models,
-                "constant": calibration.constant,
-                "pairs of class": row.name,
-                "n": row.n_pairs,
-                "mean questions": row.mean_questions,
-                "share wrong": row.share_wrong,
-                "share equal": row.share_equal,
-            }
-            for judge, calibration in found.items()
-            if calibration
-            for row in calibration.classes
-        ],
-        infer_schema_length=None,
     )

@@ -1,4 +1,4 @@
-"""Dagster's instance, and jobs that run in this process, where the UI shows them."""
+"""Dagster's instance, and runs in this process: as the UI shows them, and canceled when they are interrupted."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import sqlite3
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,40 @@ import dagster as dg
 import sqlalchemy
 import yaml
 
-from shaberi_dagster.defs.interrupts import CANCELED, INTERRUPTS, LOCK_TAG
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.journal.locks import LOCKS_FOLDER, exclusive_lock
 from shaberi_dagster.settings import broker_url, check_writable, database_url
-from shaberi_dagster.util.errors import ConfigurationError, PartitionBusyError
+from shaberi_dagster.util.errors import ConfigurationError, PartitionBusyError, is_interrupt
 from shaberi_dagster.util.identity import names_of
 from shaberi_dagster.util.permissions import let_group_write, make_folder
+
+INTERRUPTS = (KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
+CANCELED = "interrupted; finished calls are in the journal"
+LOCK_TAG = "shaberi/lock"
+"""Tag of a command's runs, each of which has a lock as long as its process lives: the host."""
+
+
+@contextmanager
+def canceled_when_interrupted(context: dg.OpExecutionContext | dg.AssetExecutionContext) -> Iterator[None]:
+    """Within this context Ctrl-C, `kill` and the end of the server cancel the Dagster run.
+
+    Dagster itself takes only the UI's Terminate for a cancellation and calls all other interrupts failures, except
+    of runs that go on on another worker when theirs ends: those are left to it.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if not is_interrupt(error):
+            raise
+        run = context.instance.get_run_by_id(context.run.run_id)
+        # The daemon may give a run to another worker; one that a command makes has none.
+        is_over = LOCK_TAG in context.run.tags or not context.instance.run_will_resume(context.run.run_id)
+        if run and run.status == dg.DagsterRunStatus.STARTED and is_over:
+            context.instance.report_run_canceling(run, CANCELED)
+        if isinstance(error, INTERRUPTS):
+            raise
+        raise KeyboardInterrupt from None
+
 
 _HEAD = """\
 # Written once by shaberi; change it as you like.
@@ -52,16 +79,18 @@ run_launcher:
 concurrency: {pools: {default_limit: 4}, runs: {max_concurrent_runs: -1}}
 """
 _INSTANCE_CONFIGS = {
-    "embedded": _HEAD + _MONITORING + _POOLS,
-    "database": _HEAD + _MONITORING + _POOLS + _DATABASE,
-    "cluster": _HEAD + _CLUSTER + _DATABASE,
+    (False, False): _HEAD + _MONITORING + _POOLS,
+    (True, False): _HEAD + _MONITORING + _POOLS + _DATABASE,
+    (True, True): _HEAD + _CLUSTER + _DATABASE,
 }
-"""Contents of `dagster.yaml`; a password is only in the environment."""
+"""Contents of `dagster.yaml`, by whether there is a database and a broker; a password is only in the environment."""
 _COMMANDS_FILE, _SCRATCH = "commands.yaml", ".new-home-"
 _OF_COMMANDS = {
     "compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}
 }
 """Settings for commands: Dagster would copy their output by four more processes, which Ctrl-C ends noisily."""
+_STORAGES = ("run_storage", "event_log_storage", "schedule_storage")
+"""Attributes of an instance, which make their tables when they are read first."""
 QUIET = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 LOCATION = "shaberi_dagster.definitions"
 """The code location's name in `dagster dev`: that of its module."""
@@ -88,11 +117,12 @@ def open_instance(home: Path) -> dg.DagsterInstance:
     """
     prepare_home(home)
     os.environ["DAGSTER_HOME"] = str(home)
-    with at_the_instance(home, "instance"):
+    with exclusive_lock(home, "instance", shared="dagster"):
         if not (home / "history").exists() and database_url() is None:
             _make_databases(home)
         instance = _configured(home, _COMMANDS_FILE)
-        _make_tables(instance)
+        for storage in _STORAGES:
+            getattr(instance, storage)
         if database_url():  # else each event would take a connection of its own
             instance.optimize_for_webserver(statement_timeout=0, pool_recycle=3600, max_overflow=20)
         return instance
@@ -105,16 +135,11 @@ def _make_databases(home: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=home) as scratch:
         Path(scratch, "dagster.yaml").touch()
         with _configured(Path(scratch), "dagster.yaml") as instance:
-            _make_tables(instance)
+            for storage in _STORAGES:
+                getattr(instance, storage)
         for folder in ("schedules", "history"):  # the second one says that both are there
             if not (home / folder).exists():
                 Path(scratch, folder).rename(home / folder)
-
-
-def _make_tables(instance: dg.DagsterInstance) -> None:
-    """Open the storages, which make their tables when they are opened first."""
-    for storage in ("run_storage", "event_log_storage", "schedule_storage"):
-        getattr(instance, storage)
 
 
 def _configured(home: Path, file: str) -> dg.DagsterInstance:
@@ -135,24 +160,6 @@ def _share(opened: Any, _: object) -> None:
             let_group_write(Path(path))
 
 
-@contextmanager
-def ready_instance(home: Path) -> Iterator[dg.DagsterInstance]:
-    """Open the instance with the runs of dead processes closed, for a command that starts runs."""
-    with open_instance(home) as instance:
-        close_dead_runs(instance)
-        yield instance
-
-
-def at_the_instance(home: Path, name: str) -> AbstractContextManager[None]:
-    """A context in which no other process that uses the same instance is at the same time.
-
-    Args:
-        home: The instance's folder.
-        name: Of what is done.
-    """
-    return exclusive_lock(home, name, shared="dagster")
-
-
 def prepare_home(home: Path) -> None:
     """Make the folder and its `dagster.yaml`, unless it has one that was changed.
 
@@ -161,7 +168,10 @@ def prepare_home(home: Path) -> None:
     """
     check_writable(home, "Dagster keeps its runs there; DAGSTER_HOME names another folder")
     make_folder(home)
-    config, path = _INSTANCE_CONFIGS[_kind_of_instance()], home / "dagster.yaml"
+    path = home / "dagster.yaml"
+    config = _INSTANCE_CONFIGS.get((bool(database_url()), bool(broker_url())))
+    if config is None:
+        raise ConfigurationError("SHABERI_BROKER_URL is of a cluster, which needs SHABERI_DATABASE_URL as well")
     written = path.read_text(encoding="utf-8") if path.exists() else None
     # A beginning of our text is what a killed process had written of it.
     if written != config and (
@@ -188,14 +198,6 @@ def _settings(text: str) -> dict[str, Any]:
     return settings
 
 
-def _kind_of_instance() -> str:
-    if database_url():
-        return "cluster" if broker_url() else "database"
-    if broker_url():
-        raise ConfigurationError("SHABERI_BROKER_URL is of a cluster, which needs SHABERI_DATABASE_URL as well")
-    return "embedded"
-
-
 @contextmanager
 def recorded_run(
     instance: dg.DagsterInstance, partition_key: str | None, tags: Mapping[str, str]
@@ -208,7 +210,7 @@ def recorded_run(
         tags: More tags for it.
 
     Yields:
-        Arguments of `execute_in_process`: the instance, the run's id and its tags.
+        Arguments of `execute_in_process`: the instance, the partition, the run's id and its tags.
 
     Raises:
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled.
@@ -218,10 +220,16 @@ def recorded_run(
     own = {LOCK_TAG: socket.gethostname(), ".dagster/repository": f"__repository__@{LOCATION}"}
     if partition_key and "@@" in partition_key:
         own |= dict(zip((MODEL_TAG, RUN_TAG_TAG), names_of(partition_key), strict=True))
+    record = {
+        "instance": instance,
+        "partition_key": partition_key,
+        "run_id": dagster_run_id,
+        "tags": {**own, **tags},
+    }
     try:
         with _lock_of(home, dagster_run_id, busy=None):
             try:
-                yield {"instance": instance, "run_id": dagster_run_id, "tags": {**own, **tags}}
+                yield record
             finally:
                 _lock_file(home, dagster_run_id).unlink(missing_ok=True)
     except INTERRUPTS:
@@ -242,23 +250,15 @@ def close_dead_runs(instance: dg.DagsterInstance) -> list[str]:
     """
     home, closed = Path(instance.root_directory), []
     for run in instance.get_runs(dg.RunsFilter(statuses=_UNFINISHED)):
-        if _is_dead(run, home):
+        host = run.tags.get(LOCK_TAG)
+        if host is None or (host != socket.gethostname() and database_url() is None):
+            continue
+        # It had its lock, and has it no longer.
+        with suppress(PartitionBusyError), _lock_of(home, run.run_id, busy="at work"):
             instance.report_run_canceled(run, "the process exited unexpectedly; finished calls are in the journal")
             _lock_file(home, run.run_id).unlink(missing_ok=True)
             closed.append(run.run_id)
     return closed
-
-
-def _is_dead(run: dg.DagsterRun, home: Path) -> bool:
-    """Return whether a run had its lock, and has it no longer."""
-    host = run.tags.get(LOCK_TAG)
-    if host is None or (host != socket.gethostname() and database_url() is None):
-        return False
-    try:
-        with _lock_of(home, run.run_id, busy="at work"):
-            return True
-    except PartitionBusyError:
-        return False
 
 
 def _lock_of(home: Path, dagster_run_id: str, busy: str | None) -> AbstractContextManager[None]:

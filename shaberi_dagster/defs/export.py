@@ -7,8 +7,8 @@ import dagster as dg
 import polars as pl
 from pydantic import Field
 
+from shaberi_dagster.defs.assets import operation
 from shaberi_dagster.defs.metadata import markdown_table
-from shaberi_dagster.defs.operation import operation
 from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.exchange.shaberi_v1 import export

@@ -9,14 +9,13 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from shaberi_dagster.defs.assets import import_checks, operation
 from shaberi_dagster.defs.metadata import markdown_table
-from shaberi_dagster.defs.operation import import_checks, operation
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.exchange.caches import import_ensemble
 from shaberi_dagster.exchange.trees.importing import (
     DEFAULT_TAG,
     ImportRequest,
-    ImportResult,
     import_trees,
     named_trees,
     tree_folders,
@@ -72,7 +71,15 @@ def legacy_import(
     names = list(context.partition_keys) if of_partitions else list(given)
     folders = tree_folders(names, given, place.lake, config.tag)
     result = import_trees(ImportRequest(folders, config.tag, config.models), place)
-    facts, counted = _metadata(result), result.reconciliation
+    counted = result.reconciliation
+    facts: dict[str, Any] = {
+        "tag": result.tag,
+        "models read": result.models_read,
+        "models already there": result.models_there,
+        "runs imported": result.runs.height,
+        "megabytes read": result.bytes_read / 1e6,
+        "seconds": result.seconds,
+    }
     left_out = {"lines quarantined": counted.quarantine.height, "files not read": counted.left_out.height}
     checks = import_checks(counted.discrepancies(), left_out)
     sums = {name: {"folder": str(folder), **_reconciled(counted.of(name))} for name, folder in folders.items()}
@@ -113,17 +120,6 @@ def ensemble_import(
     }
     left_out = {"parts quarantined": done.quarantine.height, "files unreadable": done.n_unreadable}
     return dg.MaterializeResult(metadata=facts, check_results=import_checks(done.discrepancies(), left_out))
-
-
-def _metadata(result: ImportResult) -> dict[str, Any]:
-    return {
-        "tag": result.tag,
-        "models read": result.models_read,
-        "models already there": result.models_there,
-        "runs imported": result.runs.height,
-        "megabytes read": result.bytes_read / 1e6,
-        "seconds": result.seconds,
-    }
 
 
 def _reconciled(counted: Reconciliation) -> dict[str, Any]:

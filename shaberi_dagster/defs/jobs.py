@@ -1,7 +1,6 @@
 """Jobs: evaluate a registered run, start a new one from the launchpad, compact the lake."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 from urllib.parse import urlencode
@@ -9,8 +8,7 @@ from urllib.parse import urlencode
 import dagster as dg
 
 from shaberi_dagster.defs.assets import ASSETS
-from shaberi_dagster.defs.execution import QUIET, STARTED_BY_TAG, recorded_run
-from shaberi_dagster.defs.interrupts import canceled_when_interrupted
+from shaberi_dagster.defs.execution import QUIET, STARTED_BY_TAG, canceled_when_interrupted, recorded_run
 from shaberi_dagster.defs.options import config_class, given, stage_config
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource, working_in
@@ -35,75 +33,39 @@ evaluate: Any = dg.define_asset_job(  # Dagster's type has no public name
 
 
 @cache
-def _evaluating_definitions() -> dg.Definitions:
-    """Return the definitions for evaluations in the own process, by commands and by jobs that start such runs."""
-    return dg.Definitions(
+def evaluating_job() -> dg.JobDefinition:
+    """Return the job that evaluates in the own process, for commands and for jobs that start such runs."""
+    definitions = dg.Definitions(
         assets=ASSETS,
         jobs=[evaluate],
         resources={"workspace": WorkspaceResource()},
         executor=dg.in_process_executor,
     )
+    return definitions.resolve_job_def(EVALUATE)
 
 
-@dataclass(frozen=True)
-class Materialization:
-    """Stages of one registered run that are to be materialized.
-
-    Attributes:
-        run_id: Its partition key.
-        benchmarks: Which benchmarks.
-        stages: Which stages, any order.
-        judges: Only these of the run's judges; none named means all.
-        reprocess: Read the judges' stored outputs again instead of calling judges.
-        reexamine: Let today's versions of passes look at what earlier ones have seen.
-        options: How calls are made.
-        tags: More tags for the Dagster run.
-    """
-
-    run_id: str
-    benchmarks: Sequence[str]
-    stages: Sequence[str] = STAGE_NAMES
-    judges: Sequence[str] = ()
-    reprocess: bool = False
-    reexamine: bool = False
-    options: CallOptions = field(default_factory=CallOptions)
-    tags: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def job(self) -> dg.JobDefinition:
-        """The job that does it."""
-        return _evaluating_definitions().resolve_job_def(EVALUATE)
-
-    @property
-    def ops(self) -> dict[str, Any]:
-        """The `ops` part of the job's config."""
-        again = {"reprocess": self.reprocess, "reexamine": self.reexamine}
-        return stage_config(self.options, self.stages, self.benchmarks, self.judges, **again)
-
-    @property
-    def assets(self) -> list[dg.AssetKey]:
-        """The assets that it makes."""
-        return [dg.AssetKey(stage) for stage in self.stages]
-
-
-def run_in_process(wanted: Materialization, instance: dg.DagsterInstance, workspace: Workspace) -> None:
+def run_in_process(
+    run_id: str,
+    ops: Mapping[str, Any],
+    instance: dg.DagsterInstance,
+    workspace: Workspace,
+    tags: Mapping[str, str] | None = None,
+) -> None:
     """Materialize stages of one registered run here and now.
 
     Args:
-        wanted: Which, and how.
+        run_id: Its partition key.
+        ops: Which stages, and how: see `stage_config`.
         instance: Where Dagster records it.
-        workspace: Where to read and write; its options are those of the calls.
+        workspace: Where to read and write.
+        tags: More tags for the Dagster run.
 
     Raises:
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
     """
-    with recorded_run(instance, wanted.run_id, wanted.tags) as record, working_in(workspace):
-        wanted.job.execute_in_process(
-            run_config=QUIET | {"ops": wanted.ops},
-            partition_key=wanted.run_id,
-            asset_selection=wanted.assets,
-            **record,
-        )
+    assets = [dg.AssetKey(stage) for stage in ops]
+    with recorded_run(instance, run_id, tags or {}) as record, working_in(workspace):
+        evaluating_job().execute_in_process(run_config=QUIET | {"ops": ops}, asset_selection=assets, **record)
 
 
 _LIMITER = ("limiter", "max_concurrency")
@@ -151,23 +113,19 @@ def evaluate_new_run(
         request, options = request_from(given(config))
         place = workspace.workspace(context.log, options)
         spec = register(request, place, context.instance)
-        yield dg.Output(spec.run_id, metadata=_links(spec, context.run_id))
+        evaluation = urlencode({"q[0]": f"tag:{STARTED_BY_TAG}={context.run_id}"})
+        partition = urlencode({"view": "partitions", "partition": spec.run_id})
+        links = {
+            "evaluation": dg.MetadataValue.url(f"/runs?{evaluation}"),
+            "scores": dg.MetadataValue.url(f"/assets/metrics?{partition}"),
+        }
+        yield dg.Output(spec.run_id, metadata=links)
         with canceled_when_interrupted(context):
+            ops = stage_config(options, STAGE_NAMES, list(spec.benchmarks))
             tags = {STARTED_BY_TAG: context.run_id}
-            wanted = Materialization(spec.run_id, list(spec.benchmarks), options=options, tags=tags)
-            run_in_process(wanted, context.instance, place)
+            run_in_process(spec.run_id, ops, instance=context.instance, workspace=place, tags=tags)
     except ShaberiError as error:
         raise dg.Failure(str(error)) from None  # one line, not where it was raised
-
-
-def _links(spec: RunSpec, dagster_run_id: str) -> dict[str, dg.MetadataValue[Any]]:
-    """Return links to the UI's pages of a new run."""
-    evaluation = urlencode({"q[0]": f"tag:{STARTED_BY_TAG}={dagster_run_id}"})
-    place = urlencode({"view": "partitions", "partition": spec.run_id})
-    return {
-        "evaluation": dg.MetadataValue.url(f"/runs?{evaluation}"),
-        "scores": dg.MetadataValue.url(f"/assets/metrics?{place}"),
-    }
 
 
 @dg.job(

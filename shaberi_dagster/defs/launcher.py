@@ -30,8 +30,7 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import DBAPIError
 from tenacity import before_sleep_log, retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from shaberi_dagster.defs.execution import LOCATION
-from shaberi_dagster.defs.interrupts import LOCK_TAG
+from shaberi_dagster.defs.execution import LOCATION, LOCK_TAG
 from shaberi_dagster.defs.leases import is_leased, leased_for_life
 from shaberi_dagster.settings import database_url
 from shaberi_dagster.util.errors import ConfigurationError

@@ -15,8 +15,7 @@ import polars as pl
 
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.runs.stages.base import Stage
-from shaberi_dagster.runs.stages.result import StageResult
+from shaberi_dagster.runs.stages.base import Stage, StageResult
 from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
 from shaberi_dagster.util.identity import names_of
 from shaberi_dagster.viewer.web.address import DEFAULT_PORT, command_for, page_url
@@ -94,7 +93,11 @@ def _metadata(outcomes: Sequence[StageResult]) -> Mapping[str, Any]:
         return metadata | {"note": _NOTHING_TO_DO}
     run_ids = list(dict.fromkeys(outcome.run_id for outcome in outcomes))
     if len(run_ids) > 1:
-        facts = [{"run": outcome.run_id, "benchmark": outcome.benchmark} | _flat(outcome.facts) for outcome in outcomes]
+        facts = [
+            {"run": outcome.run_id, "benchmark": outcome.benchmark}
+            | {name: "" if value is None else str(value) for name, value in outcome.facts.items()}
+            for outcome in outcomes
+        ]
         by_run = dg.MetadataValue.md(markdown_table(pl.DataFrame(facts, infer_schema_length=None)))
         return metadata | {"runs": len(run_ids), "facts by run": by_run}
     model, run_tag = names_of(run_ids[0])
@@ -104,8 +107,12 @@ def _metadata(outcomes: Sequence[StageResult]) -> Mapping[str, Any]:
         metadata |= {of + name: _rounded(value) for name, value in outcome.facts.items() if value is not None}
         metadata |= {f"{of}scores of {judge}": text for judge, text in score_histograms(outcome).items()}
         if outcome.stage == "metrics":
-            metadata[of + "read the answers"] = _inspecting(model, run_tag, outcome.benchmark)
-            metadata[of + "in a browser"] = dg.MetadataValue.md(_page(outcome))
+            named = ["--model", model, "--tag", run_tag, "--benchmark", outcome.benchmark]
+            metadata[of + "read the answers"] = shlex.join(["inspect-output", *named])
+            page = page_url("/questions", [("m", outcome.run_id), ("benchmark", outcome.benchmark)])
+            metadata[of + "in a browser"] = dg.MetadataValue.md(
+                f"`{command_for(page)}`, or while it runs [its questions](http://127.0.0.1:{DEFAULT_PORT}{page})"
+            )
         if outcome.preview.columns:
             metadata[of + "preview"] = dg.MetadataValue.md(markdown_table(outcome.preview))
     return metadata
@@ -116,17 +123,6 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, _DECIMALS)
     return {name: _rounded(part) for name, part in value.items()} if isinstance(value, Mapping) else value
-
-
-def _inspecting(model: str, run_tag: str, benchmark: str) -> str:
-    """The command that shows the answers of a run to a benchmark."""
-    return shlex.join(["inspect-output", "--model", model, "--tag", run_tag, "--benchmark", benchmark])
-
-
-def _page(outcome: StageResult) -> str:
-    """The viewer's page of the questions of a run's benchmark, and the command that opens it."""
-    page = page_url("/questions", [("m", outcome.run_id), ("benchmark", outcome.benchmark)])
-    return f"`{command_for(page)}`, or while it runs [its questions](http://127.0.0.1:{DEFAULT_PORT}{page})"
 
 
 def _check(key: str, name: str, outcomes: Sequence[StageResult]) -> dg.AssetCheckResult:
@@ -147,10 +143,6 @@ def _check(key: str, name: str, outcomes: Sequence[StageResult]) -> dg.AssetChec
         description="; ".join(f"{place}: {check.description}" for place, check in failed or found)
         or ("imported" if outcomes else _NOTHING_TO_DO),
     )
-
-
-def _flat(facts: Mapping[str, Any]) -> dict[str, str]:
-    return {name: "" if value is None else str(value) for name, value in facts.items()}
 
 
 def markdown_table(frame: pl.DataFrame) -> str:

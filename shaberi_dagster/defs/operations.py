@@ -201,6 +201,7 @@ def _run(job: str, config: Mapping[str, Any], workspace: Workspace) -> "dg.Execu
     """Run the job of an operation, and publish what it changed."""
     from shaberi_dagster.defs import code_location, execution
 
-    with execution.ready_instance(workspace.settings.dagster_home) as instance, workspace.published_at_the_end():
+    with execution.open_instance(workspace.settings.dagster_home) as instance, workspace.published_at_the_end():
+        execution.close_dead_runs(instance)
         tags = {"shaberi/command": job.replace("_", "-")}
         return code_location.run_operation(job, instance, config, workspace, **tags)

@@ -1,6 +1,6 @@
 """Launchpad options: pydantic models as Dagster config, and back."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from types import GenericAlias, NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -10,22 +10,15 @@ import pydantic
 from cyclopts import Parameter
 from pydantic.fields import FieldInfo
 
-from shaberi_dagster.runs.option import Known, Names
+from shaberi_dagster.runs.option import Names, known
 from shaberi_dagster.runs.spec import SINGLE, CallOptions
 from shaberi_dagster.runs.stages.judgements import Judgements
 from shaberi_dagster.runs.stages.ordered import CALLING_NAMES
 from shaberi_dagster.runs.stages.pass_outputs import PassOutputs
-from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
-from shaberi_dagster.tasks.consensus.registry import STRATEGIES
-from shaberi_dagster.tasks.passes.registry import PASSES
 
 ModelT = TypeVar("ModelT", bound=pydantic.BaseModel)
-_CHOICES: Mapping[Known, Callable[[], Sequence[str]]] = {
-    "benchmarks": lambda: ["all", *ALL_BENCHMARKS],
-    "strategies": lambda: [SINGLE, *STRATEGIES],
-    "passes": lambda: list(PASSES),
-}
-"""Names that are known when definitions are loaded."""
+_CHOICES = {"benchmarks", "strategies", "passes"}
+"""Kinds of names that are known when definitions are loaded."""
 
 
 def config_class(
@@ -91,9 +84,10 @@ def _type_of(name: str, field: FieldInfo) -> Any:
     if get_origin(kind) is Literal:
         return _words(name, get_args(kind)) | None
     completers = (mark.completer for mark in field.metadata if isinstance(mark, Parameter))
-    known = next((completer.kind for completer in completers if isinstance(completer, Names)), None)
-    if kind == list[str] and known and known in _CHOICES:
-        return GenericAlias(list, _words(name, _CHOICES[known]())) | None
+    named = next((completer.kind for completer in completers if isinstance(completer, Names)), None)
+    if kind == list[str] and named in _CHOICES:
+        words = [SINGLE] if named == "strategies" else []
+        return GenericAlias(list, _words(name, [*words, *known(named)])) | None
     return field.annotation
 
 

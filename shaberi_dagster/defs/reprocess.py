@@ -3,9 +3,9 @@
 import dagster as dg
 from pydantic import Field
 
-from shaberi_dagster.defs.execution import STARTED_BY_TAG
-from shaberi_dagster.defs.interrupts import canceled_when_interrupted
-from shaberi_dagster.defs.jobs import Materialization, run_in_process
+from shaberi_dagster.defs.execution import STARTED_BY_TAG, canceled_when_interrupted
+from shaberi_dagster.defs.jobs import run_in_process
+from shaberi_dagster.defs.options import stage_config
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.runs.planning import add_pipeline
@@ -53,16 +53,10 @@ def reprocess_runs(
             add_partition(spec, context.instance)
             if config.passes:
                 add_pipeline(run_id, config.passes, config.pass_options, place)
-            wanted = Materialization(
-                run_id,
-                list(spec.benchmarks),
-                stages=_REPROCESSED,
-                reprocess=True,
-                reexamine=not config.passes,
-                options=_NO_CALL,
-                tags={STARTED_BY_TAG: context.run_id},
-            )
-            run_in_process(wanted, context.instance, place)
+            names, reexamine = list(spec.benchmarks), not config.passes
+            ops = stage_config(_NO_CALL, _REPROCESSED, names, reprocess=True, reexamine=reexamine)
+            tags = {STARTED_BY_TAG: context.run_id}
+            run_in_process(run_id, ops, instance=context.instance, workspace=place, tags=tags)
     return {"runs": len(chosen), "imported": len(imported)}
 
 

@@ -4,28 +4,29 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from itertools import chain
+from typing import Any, Literal
 
 import orjson
 import polars as pl
 
-from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import named_pairs
 from shaberi_dagster.llm.keys import keys_named
 from shaberi_dagster.reports.requests import ScoreSelection
 from shaberi_dagster.reports.scores import reuse_remark
-from shaberi_dagster.runs.forecast import Forecast
+from shaberi_dagster.runs.forecast import NO_CALL, Forecast
+from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import benchmarks_of, judged_again, named_judges, plan_run, requests_of
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
 from shaberi_dagster.runs.stages.answers import Answers
 from shaberi_dagster.runs.stages.consensus import ConsensusAnswers
-from shaberi_dagster.runs.stages.evaluation import check_endpoints, check_prompts, is_up_to_date
+from shaberi_dagster.runs.stages.evaluation import check_endpoints, is_up_to_date
 from shaberi_dagster.runs.stages.forecast import forecast
 from shaberi_dagster.runs.stages.judgements import Judgements
 from shaberi_dagster.runs.stages.metrics import set_status, silent_benchmarks
@@ -46,14 +47,7 @@ from shaberi_dagster.util.progress import Reporter, failures_in_words
 from shaberi_dagster.util.text import printable
 
 _WRONG = "answers that no rule can decide count as wrong (add --judge-model to have them judged)"
-if TYPE_CHECKING:
-    from dagster import DagsterInstance
-
-    from shaberi_dagster.defs import jobs
-
-    Runs = Iterator[tuple[RunSpec, jobs.Materialization]]
-
-
+_Make = Callable[[str, Mapping[str, Any]], None]
 Kind = Literal["evaluate", "rejudge", "passes", "reprocess"]
 """What a command does to one run: of these only `evaluate` calls the model."""
 
@@ -73,6 +67,7 @@ class Evaluation:
         stages: Only these; None means all that the options leave.
 
     Attributes:
+        specs: The runs.
         workspace: Workspace that it reads and writes.
         benchmarks: Benchmarks that it is about; the runs may have others.
         calls_made: Calls that `run` made, by stage.
@@ -102,7 +97,9 @@ class Evaluation:
         self._command = command
         self._only = stages
         self._rejudge, self._reprocess, self._submit = rejudge, reprocess, submit
-        requests, self.remarks = self._meant(requests, runs)
+        meant = [requests_of(request, runs, self.workspace.lake) for request in requests]
+        requests = [request for found, _ in meant for request in found]
+        self.remarks = [remark for _, remarks in meant for remark in remarks]
         self._pipeline = ",".join(requests[0].passes or []) or BASELINE
         self._keys = named_pairs(
             *((request.base_url, request.api_key_variable) for request in requests),
@@ -121,30 +118,19 @@ class Evaluation:
         if rejudge or reprocess:
             self._check_stored(requests, "rejudge" if rejudge else "reprocess")
         self._judges_asked = named_judges(requests[0], self.workspace)
-        self.benchmarks = list(dict.fromkeys(name for one in requests for name in self._asked_benchmarks(one)))
+        runs_before = [run_before(self.workspace.lake, request.model, request.tag) for request in requests]
+        benchmarks = map(benchmarks_of, requests, runs_before)
+        self.benchmarks = list(dict.fromkeys(chain.from_iterable(benchmarks)))
         self._kinds: dict[str, Kind] = {}
         self._judges_added: dict[str, list[str]] = {}
-        self._specs = [self._planned(request) for request in requests]
+        self.specs = list(map(self._planned, requests))
         with suppress(ConfigurationError):  # an endpoint's file may be gone, which is said where it is called
-            self.remarks += dict.fromkeys(sentence for spec in self._specs for sentence in parameters_in_words(spec))
+            self.remarks += dict.fromkeys(sentence for spec in self.specs for sentence in parameters_in_words(spec))
 
     @property
     def spec(self) -> RunSpec:
         """The only run, or the first of several."""
-        return self._specs[0]
-
-    @property
-    def is_single(self) -> bool:
-        """True if there is one run."""
-        return len(self._specs) == 1
-
-    def audit_of(self, share: float | None) -> AuditRequest | None:
-        """Return the audit of a share of what rules say of the runs; None without one.
-
-        Raises:
-            ConfigurationError: There is no rule, or no model that could audit it.
-        """
-        return AuditRequest.of_runs(share, self._specs, self.benchmarks)
+        return self.specs[0]
 
     def run(self) -> str:
         """Materialize all runs, one after the other.
@@ -154,39 +140,64 @@ class Evaluation:
         """
         reporter, calls_before = reporter_for(sys.stderr), self._n_calls()
         with reporting_to(reporter), keys_named(self._keys):
-            if self._is_up_to_date():
+            if not (self._rejudge or self._reprocess) and all(
+                is_up_to_date(spec, self._of(spec), self._stages(spec), self.workspace) for spec in self.specs
+            ):
                 self._announce(reporter.note)
             else:
-                with self.workspace.published_at_the_end(), self._execution(reporter) as (materialize, runs):
-                    for spec, wanted in runs:
-                        try:
-                            materialize(wanted)
-                        except EndpointError as error:
-                            # It worked when the command began. What is there is scored; the same command does the rest.
-                            reporter.note(str(error))
-                            self._refusals.append(str(error))
-                            without_calls = [stage for stage in wanted.stages if stage not in CALLING_NAMES]
-                            materialize(replace(wanted, stages=without_calls))
-                        if self._only is not None:
-                            set_status(spec, self.workspace)
-                            self.workspace.changed(spec.run_id)
+                with self.workspace.published_at_the_end():
+                    self.workspace.lake.check_writable()
+                    if not (self._reprocess or self._submit or all(map(self._is_complete, self.specs))):
+                        self._check_calls()
+                    self._announce(reporter.note)
+                    with self._execution(reporter) as (make, runs):
+                        for spec in runs:
+                            run_id, ops = spec.run_id, self._ops(spec)
+                            try:
+                                make(run_id, ops)
+                            except EndpointError as error:
+                                # It worked when the command began. What is there is scored; the same command does
+                                # the rest.
+                                reporter.note(str(error))
+                                self._refusals.append(str(error))
+                                make(run_id, {stage: ops[stage] for stage in ops if stage not in CALLING_NAMES})
+                            if self._only is not None:
+                                set_status(spec, self.workspace)
+                                self.workspace.changed(run_id)
         self.calls_made = dict(self._n_calls() - calls_before)
         for unpriced in self.workspace.budget.unpriced():
             reporter.note(unpriced)
-        reused = self.workspace.lake.read("runs", {"run_id": [spec.run_id for spec in self._specs]})
+        reused = self.workspace.lake.read("runs", {"run_id": [spec.run_id for spec in self.specs]})
         for run_id, text in reused.select("run_id", "reused_replies").drop_nulls().sort("run_id").iter_rows():
             reporter.note(f"{reuse_remark(run_id, text)} Another --tag with --fresh makes calls of its own.")
         if self._only is not None:
             return "partial"
-        states = [self._state(spec) for spec in self._specs]
-        status = next((state for state in states if state != "complete"), "complete")
+        status = next((state for state in map(self._state, self.specs) if state != "complete"), "complete")
         if status == "complete" and not (self.calls_made or self._reprocess):
             reporter.note("nothing left to do: no call was made" if self._evaluated else "no call was made")
         return status
 
+    def _check_calls(self) -> None:
+        """Find what would stop a run before anything is paid for."""
+        workspace = self.workspace
+        stages = self._stages()
+        answers = self._of(self.spec) if Answers.name in stages and self._n_missing else []
+        graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
+        judges = self._llm_judges() if Judgements.name in stages else []
+        if self.spec.origin == "own":
+            plan = RunPlan(self.spec, self._of(self.spec), workspace, self._judges())
+            for name in stages:  # a prompt that is missing or broken raises
+                list(stage_named(name).prompts(plan))
+        check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, stages=stages)
+        checked = {self.spec.model}
+        for spec in self._evaluated if answers else ():
+            if spec.model not in checked and answers_missing(spec, self._of(spec), workspace):
+                checked.add(spec.model)
+                check_endpoints(spec, workspace, answers=answers, judges=(), stages=[Answers.name])
+
     @contextmanager
-    def _execution(self, reporter: Reporter) -> "Iterator[tuple[Callable[[jobs.Materialization], None], Runs]]":
-        """Open the instance that the UI shows, once endpoints are found to work.
+    def _execution(self, reporter: Reporter) -> "Iterator[tuple[_Make, Iterable[RunSpec]]]":
+        """Open the instance that the UI shows.
 
         Yields:
             What materializes a run, here or by the workers of a cluster; and the runs, each registered when its turn
@@ -194,50 +205,34 @@ class Evaluation:
         """
         from shaberi_dagster.defs import execution, jobs, partitions
 
-        workspace = self.workspace
-        workspace.lake.check_writable()
-        if not (self._reprocess or self._submit) and any(not self._is_complete(spec) for spec in self._specs):
-            stages = self._stages()
-            answers = self._of(self.spec) if Answers.name in stages and self._n_missing else []
-            graders = self._graders() if answers else []  # of stored answers they may have nothing to tell
-            judges = self._llm_judges() if Judgements.name in stages else []
-            if self.spec.origin == "own":
-                check_prompts(self.spec, self._of(self.spec), stages, workspace, self._judges())
-            check_endpoints(self.spec, workspace, answers=answers, judges=judges, graders=graders, stages=stages)
-            for spec in self._other_models() if answers else ():
-                check_endpoints(spec, workspace, answers=answers, judges=(), stages=[Answers.name])
-        self._announce(reporter.note)
-        wanted = {
-            spec.run_id: jobs.Materialization(
-                spec.run_id,
-                self._of(spec),
-                stages=self._stages(spec),
-                judges=self._judges(spec),
-                reprocess=self._reprocess,
-                reexamine=self._reprocess and self._pipeline == BASELINE,
-                options=workspace.options,
-                tags={"shaberi/command": self._command},
-            )
-            for spec in self._specs
-        }
+        workspace, tags = self.workspace, {"shaberi/command": self._command}
 
-        def registered(instance: "DagsterInstance") -> "Runs":
-            for spec in self._specs:
+        def registered() -> Iterator[RunSpec]:
+            for spec in self.specs:
                 store_run(spec, workspace)
                 partitions.add_partition(spec, instance)
-                yield spec, wanted[spec.run_id]
+                yield spec
 
-        with execution.ready_instance(workspace.settings.dagster_home) as instance:
+        with execution.open_instance(workspace.settings.dagster_home) as instance:
+            execution.close_dead_runs(instance)
             if self._submit:
                 from shaberi_dagster.defs import submission  # it needs the extra of clusters
 
-                by_workers = submission.ByWorkers(workspace, instance)
-                for spec in self._specs:  # which are then made side by side
-                    by_workers.begin(spec, wanted[spec.run_id])
-                yield by_workers, ((spec, wanted[spec.run_id]) for spec in self._specs)
+                by_workers = submission.ByWorkers(workspace, instance, **tags)
+                for spec in self.specs:  # which are then made side by side
+                    by_workers.begin(spec, self._ops(spec))
+                yield by_workers, self.specs
             else:
-                reporter.expect(sum(map(self._n_items, self._specs)))
-                yield partial(jobs.run_in_process, instance=instance, workspace=workspace), registered(instance)
+                reporter.expect(sum(map(self._n_items, self.specs)))
+                yield partial(jobs.run_in_process, instance=instance, workspace=workspace, tags=tags), registered()
+
+    def _ops(self, spec: RunSpec) -> dict[str, Any]:
+        """Return the config of the stages of a run that this command makes."""
+        from shaberi_dagster.defs.options import stage_config
+
+        again = {"reprocess": self._reprocess, "reexamine": self._reprocess and self._pipeline == BASELINE}
+        options, stages = self.workspace.options, self._stages(spec)
+        return stage_config(options, stages, self._of(spec), self._judges(spec), **again)
 
     @property
     def selection(self) -> ScoreSelection:
@@ -249,16 +244,16 @@ class Evaluation:
             else ()
         )
         return ScoreSelection(
-            models=list(dict.fromkeys(spec.model for spec in self._specs)),
-            tags=[spec.run_tag for spec in self._specs],
+            models=list(dict.fromkeys(spec.model for spec in self.specs)),
+            tags=[spec.run_tag for spec in self.specs],
             judges=list(dict.fromkeys(judges)),
             pipeline=self._pipeline,
-            runs=len(self._specs) if len(self._specs) > 1 else None,
+            runs=len(self.specs) if len(self.specs) > 1 else None,
         )
 
     def failures(self) -> str:
         """Say why not all is complete, in one line."""
-        keys = {"run_id": [spec.run_id for spec in self._specs], "benchmark": self.benchmarks}
+        keys = {"run_id": [spec.run_id for spec in self.specs], "benchmark": self.benchmarks}
         reasons = list(self._refusals)
         for stage in (name for name in self._stages() if name in CALLING_NAMES):
             rows = self.workspace.lake.read(stage, keys).filter(status="error")
@@ -268,7 +263,7 @@ class Evaluation:
                 failures = failures_in_words(rows.height, Counter(rows["error_class"].drop_nulls()))
                 messages = Counter(rows["error_message"].drop_nulls()).most_common(1)
                 reasons.append(f"{stage}: {failures}" + "".join(f", such as {message}" for message, _ in messages))
-        reasons += [reason for spec in self._specs if (reason := self._incomplete(spec))]
+        reasons += [reason for spec in self.specs if (reason := self._incomplete(spec))]
         silent = silent_benchmarks(self.workspace.lake, keys) if not reasons else ()
         reasons += [f"all answers of {name} are empty" for name in silent]
         told = printable("; ".join(reasons)) or "some parts failed"
@@ -293,22 +288,29 @@ class Evaluation:
         """Forecast the calls that would be made."""
         stages, judges = self._stages(), self._judges()
         now = datetime.now(UTC)
-        estimates = forecast(self._specs, self.benchmarks, stages, self.workspace, now=now, judges=judges)
-        return [estimate.without_calls() for estimate in estimates] if self._reprocess else estimates
-
-    def _meant(self, requests: Sequence[RunRequest], runs: int | None) -> tuple[list[RunRequest], list[str]]:
-        """Return the requests for single runs that these stand for, and remarks on which runs are meant."""
-        meant = [requests_of(request, runs, self.workspace.lake) for request in requests]
-        return [one for found, _ in meant for one in found], [remark for _, said in meant for remark in said]
-
-    def _asked_benchmarks(self, request: RunRequest) -> list[str]:
-        return benchmarks_of(request, run_before(self.workspace.lake, request.model, request.tag))
+        estimates = forecast(self.specs, self.benchmarks, stages, self.workspace, now=now, judges=judges)
+        if not self._reprocess:
+            return estimates
+        nothing: dict[str, Any] = {
+            "calls": 0,
+            "calls_most": 0,
+            "fallback_calls": 0.0,
+            "prompt_tokens": 0,
+            "completion_tokens": 0,
+            "cost_usd": 0.0,
+            "basis": NO_CALL,
+            "upper_bound": False,
+        }
+        return [replace(estimate, **nothing) for estimate in estimates]
 
     def _planned(self, request: RunRequest) -> RunSpec:
         """Plan a run, and note what this command does to it."""
         before = find_run(self.workspace.lake, request.model, request.tag)
         spec = plan_run(request, self.workspace, is_judged=self._only is None or Judgements.name in self._only)
-        kind = self._kinds[spec.run_id] = self._kind(spec)
+        kind: Kind = "passes" if self._pipeline in spec.added_pipelines else "evaluate"
+        if self._rejudge or self._reprocess:
+            kind = "rejudge" if self._rejudge else "reprocess"
+        self._kinds[spec.run_id] = kind
         if before and kind != "evaluate":
             _check_answered(before, spec, request, kind, self._of(spec))
         self.remarks += [
@@ -323,11 +325,6 @@ class Evaluation:
             return judged_again(spec, [name for name in asked if name in old], self._of(spec))
         self._judges_added[spec.run_id] = [name for name in self._judges_asked if name not in old]
         return spec
-
-    def _kind(self, spec: RunSpec) -> Kind:
-        if self._rejudge or self._reprocess:
-            return "rejudge" if self._rejudge else "reprocess"
-        return "passes" if self._pipeline in spec.added_pipelines else "evaluate"
 
     def _check_stored(self, requests: Sequence[RunRequest], what: str) -> None:
         """Refuse to work on what is stored of a run that is not, before anything else is asked for it."""
@@ -344,16 +341,11 @@ class Evaluation:
 
     @property
     def _evaluated(self) -> list[RunSpec]:
-        return [spec for spec in self._specs if self._kinds[spec.run_id] == "evaluate"]
-
-    @property
-    def _leading(self) -> RunSpec:
-        """The first run of those that most is done to."""
-        return next(iter(self._evaluated), self.spec)
+        return [spec for spec in self.specs if self._kinds[spec.run_id] == "evaluate"]
 
     def _stages(self, spec: RunSpec | None = None) -> list[str]:
         """Name the stages of a run that this command may change; without one, of any."""
-        spec = spec or self._leading
+        spec = spec or next(iter(self._evaluated), self.spec)  # the first run of those that most is done to
         kind, left_out = self._kinds[spec.run_id], set[str]()
         if kind != "evaluate" or spec.origin == "imported":
             left_out = {Answers.name}
@@ -372,24 +364,13 @@ class Evaluation:
 
     def _judges(self, spec: RunSpec | None = None) -> list[str]:
         """Name the judges that are called, where these are not all of the run's."""
-        return self._judges_asked if self._rejudge else self._judges_added.get((spec or self._leading).run_id, [])
+        spec = spec or next(iter(self._evaluated), self.spec)
+        return self._judges_asked if self._rejudge else self._judges_added.get(spec.run_id, [])
 
     @cached_property
     def _n_missing(self) -> int:
         """Answers of all runs that no one had paid for when the command began; without any no endpoint is needed."""
         return sum(answers_missing(spec, self._of(spec), self.workspace) for spec in self._evaluated)
-
-    def _other_models(self) -> list[RunSpec]:
-        """Return the first run that lacks answers of each model but the first."""
-        first: dict[str, RunSpec] = {}
-        for spec in self._evaluated:
-            if spec.model != self.spec.model and answers_missing(spec, self._of(spec), self.workspace):
-                first.setdefault(spec.model, spec)
-        return list(first.values())
-
-    def _is_sampled(self) -> bool:
-        """Return whether several samples are made here."""
-        return self.spec.origin == "own" and any(self.spec.benchmarks[name].samples > 1 for name in self._of(self.spec))
 
     def _llm_judges(self) -> list[str]:
         """The judges that are asked about everything; those that rules leave something to may not be asked at all."""
@@ -404,18 +385,12 @@ class Evaluation:
         chosen = (self.spec.judge(judge) for name in ruled for judge in self.spec.chosen_judges(name, self._judges()))
         return sorted({judge.name for judge in chosen if judge})
 
-    def _is_up_to_date(self) -> bool:
-        """Return whether there is nothing to do, which is found out without Dagster."""
-        if self._rejudge or self._reprocess:
-            return False
-        return all(is_up_to_date(spec, self._of(spec), self._stages(spec), self.workspace) for spec in self._specs)
-
     def _is_complete(self, spec: RunSpec) -> bool:
         return load_run(self.workspace.lake, spec.run_id) == spec and self._state(spec) == "complete"
 
     def _n_calls(self) -> Counter[str]:
         """Calls that are the runs' own, by stage."""
-        keys = {"run_id": [spec.run_id for spec in self._specs]}
+        keys = {"run_id": [spec.run_id for spec in self.specs]}
         return Counter(self.workspace.lake.read("calls", keys, ["stage"])["stage"].to_list())
 
     def _state(self, spec: RunSpec) -> str:
@@ -432,10 +407,12 @@ class Evaluation:
         for name in self._of(spec):
             settings = spec.benchmarks[name]
             note(f"{name}: {settings.question_set} ({settings.n_questions} questions, from {settings.source})")
-        if self._is_sampled():
-            planned = sum(spec.n_planned(name) for spec in self._specs for name in self._of(spec))
+        samples = [spec.benchmarks[name].samples for name in self._of(spec)]
+        is_sampled = spec.origin == "own" and max(samples, default=1) > 1
+        if is_sampled:
+            planned = sum(spec.n_planned(name) for spec in self.specs for name in self._of(spec))
             note(f"samples: {planned - self._n_missing} of {planned} are there or paid for")
-        if self._is_sampled() or self.workspace.options.max_cost is not None:
+        if is_sampled or self.workspace.options.max_cost is not None:
             note(calls_in_words(self.plan(), self.workspace.options.max_cost))
         ruled = [name for name in self._of(spec) if get_benchmark(name).has_rule]
         if ruled and Judgements.name in self._stages():

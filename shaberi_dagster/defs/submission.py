@@ -5,17 +5,18 @@ A run is put into Dagster's queue, and the daemon gives it to a worker.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import dagster as dg
+import orjson
 from dagster_postgres.utils import DagsterPostgresException
 from sqlalchemy.exc import DBAPIError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from shaberi_dagster.defs.content import CONTENT_TAG, content_tag
+from shaberi_dagster.defs.content import CONTENT_TAG, content_of
 from shaberi_dagster.defs.execution import QUIET
-from shaberi_dagster.defs.jobs import Materialization
+from shaberi_dagster.defs.jobs import evaluating_job
 from shaberi_dagster.defs.launcher import submit_run
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.llm.endpoints import key_variables
@@ -23,6 +24,7 @@ from shaberi_dagster.llm.keys import how_to_bind
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.stages.evaluation import endpoints_to_call
+from shaberi_dagster.runs.stages.judgements import Judgements
 from shaberi_dagster.runs.stages.metrics import set_status
 from shaberi_dagster.runs.stored import store_run, stored_spec
 from shaberi_dagster.runs.workspace import Workspace
@@ -56,14 +58,15 @@ class ByWorkers:
     Args:
         workspace: Where the lake is.
         instance: Dagster's, where the queue is.
+        tags: More tags for the Dagster runs.
     """
 
-    def __init__(self, workspace: Workspace, instance: dg.DagsterInstance) -> None:
-        self._workspace, self._instance = workspace, instance
+    def __init__(self, workspace: Workspace, instance: dg.DagsterInstance, **tags: str) -> None:
+        self._workspace, self._instance, self._tags = workspace, instance, tags
         self._at_work: dict[str, list[str]] = {}
         self._checked: set[tuple[str, str]] = set()
 
-    def begin(self, spec: RunSpec, wanted: Materialization) -> None:
+    def begin(self, spec: RunSpec, ops: Mapping[str, Any]) -> None:
         """Give a run to the workers; one that they have already is looked on at.
 
         Raises:
@@ -71,11 +74,14 @@ class ByWorkers:
         """
         self._at_work[spec.run_id] = submitted(spec.run_id, self._instance)
         if not self._at_work[spec.run_id]:
-            if not wanted.reprocess:
-                self._check_keys(endpoints_to_call(spec, self._workspace, wanted.stages, wanted.judges))
+            judging = ops.get(Judgements.name, {"config": {}})["config"]
+            if not judging.get("reprocess"):
+                judges = judging.get("judges", ())
+                self._check_keys(endpoints_to_call(spec, self._workspace, list(ops), judges))
             store_run(spec, self._workspace)
             add_partition(spec, self._instance)
-            self._at_work[spec.run_id] = [submit(wanted, self._workspace, self._instance)]
+            submitted_run = submit(spec.run_id, ops, self._workspace, self._instance, **self._tags)
+            self._at_work[spec.run_id] = [submitted_run]
 
     def _check_keys(self, endpoints: Sequence[Endpoint]) -> None:
         """Refuse what the workers' own environments would refuse; what this command names binds nothing there."""
@@ -106,18 +112,20 @@ class ByWorkers:
                         f"worker {name} refuses: {variable} is not set there: start it with the API key for {base_url}"
                     )
 
-    def __call__(self, wanted: Materialization) -> None:
+    def __call__(self, run_id: str, ops: Mapping[str, Any]) -> None:
         """Look on until the stages of a run are made; they are submitted unless the run is at work.
 
         Raises:
             ShaberiError: As for `follow`, or the database is gone.
             KeyboardInterrupt: No one looks on any more; the run continues.
         """
-        run_id, reporter = wanted.run_id, self._workspace.reporter
-        followed = self._at_work.pop(run_id, []) or [submit(wanted, self._workspace, self._instance)]
+        workspace, instance, reporter = self._workspace, self._instance, self._workspace.reporter
+        followed = self._at_work.pop(run_id, [])
+        if not followed:
+            followed = [submit(run_id, ops, workspace, instance, **self._tags)]
         try:
             for dagster_run_id in followed:
-                follow(dagster_run_id, self._instance, reporter.note)
+                follow(dagster_run_id, instance, reporter.note)
         except KeyboardInterrupt:
             going_on = [dagster_run_id[:8] for run in (followed, *self._at_work.values()) for dagster_run_id in run]
             reporter.note(
@@ -131,13 +139,13 @@ class ByWorkers:
                 "and the same command looks on again"
             ) from error
         except ConfigurationError as error:
-            self._workspace.lake.refresh()
+            workspace.lake.refresh()
             if not isinstance(error, EndpointError):
-                set_status(stored_spec(run_id, self._workspace), self._workspace, error=str(error))
+                set_status(stored_spec(run_id, workspace), workspace, error=str(error))
             raise
         finally:
-            self._workspace.lake.refresh()
-            self._workspace.changed(run_id)
+            workspace.lake.refresh()
+            workspace.changed(run_id)
 
 
 def ask_workers(command: str, **arguments: Any) -> dict[str, Any]:
@@ -161,24 +169,27 @@ def ask_workers(command: str, **arguments: Any) -> dict[str, Any]:
     return {name: answer for answered in answers for name, answer in answered.items()}
 
 
-def submit(wanted: Materialization, workspace: Workspace, instance: dg.DagsterInstance) -> str:
+def submit(run_id: str, ops: Mapping[str, Any], workspace: Workspace, instance: dg.DagsterInstance, **tags: str) -> str:
     """Put stages of a registered run into the queue, with the hashes of what they are to be made with.
 
     Args:
-        wanted: Which, and how.
+        run_id: The run.
+        ops: Which stages, and how: see `stage_config`.
         workspace: Where its spec and the prompts are.
         instance: Where the queue is.
+        tags: More tags for the Dagster run.
 
     Returns:
         The Dagster run id.
     """
-    job, content = wanted.job, content_tag(stored_spec(wanted.run_id, workspace), wanted.benchmarks, workspace)
+    benchmarks = next(iter(ops.values()))["config"]["benchmarks"]
+    content = content_of(stored_spec(run_id, workspace), benchmarks, workspace)
     return submit_run(
-        job,
+        evaluating_job(),
         instance,
-        run_config=QUIET | {"ops": wanted.ops},
-        tags={_PARTITION_TAG: wanted.run_id, **wanted.tags, **content},
-        asset_selection=set(wanted.assets),
+        run_config=QUIET | {"ops": ops},
+        tags={_PARTITION_TAG: run_id, **tags, CONTENT_TAG: orjson.dumps(content).decode()},
+        asset_selection={dg.AssetKey(stage) for stage in ops},
     )
 
 
@@ -238,19 +249,14 @@ def _look(
     dagster_run_id: str, cursor: str | None, instance: dg.DagsterInstance
 ) -> tuple[dg.DagsterRun, list[dg.EventLogEntry], str]:
     """A run as it is, what it has told since the cursor, and the next cursor."""
-    run, entries, has_more = _existing(dagster_run_id, instance), [], True
+    run, entries, has_more = instance.get_run_by_id(dagster_run_id), [], True
+    if run is None:
+        raise ShaberiError(f"Dagster run {dagster_run_id} was deleted; the same command submits another one")
     while has_more:
         page = instance.get_records_for_run(dagster_run_id, cursor)
         entries += [record.event_log_entry for record in page.records]
         cursor, has_more = page.cursor, page.has_more
     return run, entries, str(cursor)
-
-
-def _existing(dagster_run_id: str, instance: dg.DagsterInstance) -> dg.DagsterRun:
-    run = instance.get_run_by_id(dagster_run_id)
-    if run is None:
-        raise ShaberiError(f"Dagster run {dagster_run_id} was deleted; the same command submits another one")
-    return run
 
 
 def _tell(entry: dg.EventLogEntry, note: Callable[[str], object]) -> None:

@@ -4,17 +4,19 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from shaberi_dagster.doctor.shared import examine_database, examine_store
 from shaberi_dagster.exchange.logs import IMPORTERS
 from shaberi_dagster.lake.catalog import logged_versions, open_catalog
 from shaberi_dagster.lake.damage import DamagedLakeError, damage_behind, find_damage
 from shaberi_dagster.lake.formats import check_format
 from shaberi_dagster.lake.journal.backends import journals_of
+from shaberi_dagster.lake.journal.postgres import connect, query
+from shaberi_dagster.lake.mirror import Mirror
 from shaberi_dagster.lake.queries import QUERIES
 from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.lake.store import Lake
@@ -25,7 +27,7 @@ from shaberi_dagster.llm.providers.registry import PROVIDERS
 from shaberi_dagster.plugins.discovery import PluginRegistry, parse_module
 from shaberi_dagster.reports.declared import REPORTS
 from shaberi_dagster.reports.operations import CheckResult
-from shaberi_dagster.settings import Settings
+from shaberi_dagster.settings import Settings, database_label, database_url
 from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.tasks.consensus.registry import STRATEGIES
 from shaberi_dagster.tasks.judges.own import JUDGES
@@ -63,15 +65,22 @@ def examine(settings: Settings, *, run_plugins: bool = False) -> list[CheckResul
         settings: Where everything is.
         run_plugins: Run the code of plugins as well, instead of only parsing it.
     """
+    try:
+        model = CheckResult("embedded model", fine=True, detail=str(model_file(DEFAULT_MODEL)))
+    except ConfigurationError as error:
+        # What it is named for must be right; without it everything else works.
+        model = CheckResult("embedded model", fine="SHABERI_EMBEDDED_MODEL" not in os.environ, detail=str(error))
+    left = journals_of(settings.warehouse).unfinished()
+    continued = f"{len(left)} unfinished, continued by the same run: {', '.join(left[:5])}"
     return [
         *_folders(settings),
         _privacy(settings),
         *examine_database(),
         *examine_store(settings.warehouse),
-        _embedded_model(),
+        model,
         *examine_plugins(settings, run_code=run_plugins),
         *_lake(settings),
-        _journals(settings),
+        CheckResult("journals", fine=True, detail=continued if left else "none left over"),
         *_keys(),
     ]
 
@@ -123,14 +132,6 @@ def _privacy(settings: Settings) -> CheckResult:
     return CheckResult("privacy", fine=True, detail=f"{who} {found}: {advice}")  # somebody may want it so
 
 
-def _embedded_model() -> CheckResult:
-    try:
-        return CheckResult("embedded model", fine=True, detail=str(model_file(DEFAULT_MODEL)))
-    except ConfigurationError as error:
-        # What it is named for must be right; without it everything else works.
-        return CheckResult("embedded model", fine="SHABERI_EMBEDDED_MODEL" not in os.environ, detail=str(error))
-
-
 def examine_plugins(settings: Settings, *, run_code: bool = False) -> Iterator[CheckResult]:
     """Find what is in plugin folders, and what of it cannot be used.
 
@@ -178,7 +179,10 @@ def _lake(settings: Settings) -> Iterator[CheckResult]:
     except ShaberiError as error:
         yield CheckResult("lake format", fine=False, detail=str(error))
         return
-    yield _format(settings)
+    try:
+        yield CheckResult("lake format", fine=True, detail=str(check_format(settings.warehouse)))
+    except ConfigurationError as error:
+        yield CheckResult("lake format", fine=False, detail=str(error))
     found = list(find_damage(settings.warehouse, thorough=True))
     for table in sorted(versions.keys() | {damage.table for damage in found}):
         damages = [damage for damage in found if damage.table == table]
@@ -200,21 +204,6 @@ def _lake(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("catalog", fine=False, detail=str(told).splitlines()[0])
 
 
-def _format(settings: Settings) -> CheckResult:
-    try:
-        return CheckResult("lake format", fine=True, detail=str(check_format(settings.warehouse)))
-    except ConfigurationError as error:
-        return CheckResult("lake format", fine=False, detail=str(error))
-
-
-def _journals(settings: Settings) -> CheckResult:
-    left = journals_of(settings.warehouse).unfinished()
-    detail = (
-        "none left over" if not left else f"{len(left)} unfinished, continued by the same run: {', '.join(left[:5])}"
-    )
-    return CheckResult("journals", fine=True, detail=detail)
-
-
 def _keys() -> Iterator[CheckResult]:
     try:
         bindings = key_bindings(os.environ)
@@ -225,3 +214,28 @@ def _keys() -> Iterator[CheckResult]:
         state = "set" if os.environ.get(variable) else "not set"
         bound = ", ".join(places) or "no address but those that commands name"
         yield CheckResult(variable, fine=True, detail=f"{state}, bound to {bound}")
+
+
+def examine_database() -> Iterator[CheckResult]:
+    """Check that the database answers, if one is named."""
+    if url := database_url():
+        try:
+            with closing(connect(url)) as connection:
+                ((version,),) = query(connection, "show server_version")
+            yield CheckResult("database", True, f"PostgreSQL {version.split()[0]}, {database_label(url)}")
+        except ShaberiError as error:
+            yield CheckResult("database", False, str(error))
+
+
+def examine_store(warehouse: Path) -> Iterator[CheckResult]:
+    """Check that the store keeps writers apart, and measure its mirror, if the lake is on object storage."""
+    mirror = Mirror.of(warehouse)
+    if mirror is None:
+        return
+    try:
+        mirror.check_conditions()
+        yield CheckResult("store", True, f"{mirror.uri}, honours If-None-Match")
+    except ShaberiError as error:
+        yield CheckResult("store", False, str(error))
+    sizes = [path.stat().st_size for path in warehouse.rglob("*") if path.is_file()]
+    yield CheckResult("mirror", True, f"{warehouse}, {len(sizes):,} files, {sum(sizes) / 1e6:,.1f} MB")

@@ -22,6 +22,7 @@ from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.util.errors import ShaberiError
 from shaberi_dagster.util.identity import run_id_of
 
+_MADE_AGAIN = "the command that made them makes them again, and pays for no recorded call twice"
 _MADE_BY = {
     "calls": "what they cost is not known any more; no call is made again for them",
     "baselines": "`shaberi baseline promote` makes them again",
@@ -49,7 +50,8 @@ def repaired(settings: Settings) -> Iterator[CheckResult]:
         with workspace.published_at_the_end():
             _make_again(repairs, workspace)
     for repaired in repairs:
-        more = "" if repaired.rows_lost == 0 or not repaired.is_repaired else f"; {_made_by(repaired.damage.table)}"
+        made_by = _MADE_BY.get(repaired.damage.table, _MADE_AGAIN)
+        more = "" if repaired.rows_lost == 0 or not repaired.is_repaired else f"; the rest is missing: {made_by}"
         yield CheckResult("repair", repaired.is_repaired, f"{repaired.damage}: {repaired.done}{more}")
 
 
@@ -74,7 +76,7 @@ def _make_again(repairs: Sequence[Repair], workspace: Workspace) -> None:
             reprocess_imported(damage.table, list(imported), list(ALL_BENCHMARKS), workspace)
         elif damage.table in _OF_IMPORTS:
             if damage.table == "runs":
-                _forget_rows(sorted(imported.keys() - set(lake.read("runs", columns=["run_id"])["run_id"])), workspace)
+                _forget_rows(sorted(imported.keys() - set(lake.read("runs", columns=["run_id"])["run_id"])), lake)
             for tag in {tag for tag, _ in imported.values()}:
                 models = [model for import_tag, model in imported.values() if import_tag == tag]
                 lake.replace("legacy_files", LEGACY_FILES.empty.collect(), {"import_tag": tag, "model": models})
@@ -91,12 +93,12 @@ def _runs_imported(lake: Lake) -> dict[str, tuple[str, str]]:
     } | {run_id: (tag, model) for run_id, tag, model in runs.iter_rows()}
 
 
-def _forget_rows(run_ids: Sequence[str], workspace: Workspace) -> None:
+def _forget_rows(run_ids: Sequence[str], lake: Lake) -> None:
     """Take out what was imported of runs that are not known any more: their import begins again, and adds it again."""
     for table in ("answers", "judgements", *_DERIVED):
-        rows = workspace.lake.read(table, {"run_id": run_ids})
+        rows = lake.read(table, {"run_id": run_ids})
         own = rows.clear() if table in _DERIVED else rows.filter(pl.col("source_sha256").is_null())
-        workspace.lake.update(table, own, {"run_id": run_ids})
+        lake.update(table, own, {"run_id": run_ids})
 
 
 def _store_questions(workspace: Workspace) -> None:
@@ -106,8 +108,3 @@ def _store_questions(workspace: Workspace) -> None:
             for name in (name for name, settings in spec.benchmarks.items() if settings.question_texts == "known"):
                 with suppress(ShaberiError):  # it is gone from where it was found, which the next run says
                     store_question_set(workspace.lake, load_questions(spec, name, workspace))
-
-
-def _made_by(table: str) -> str:
-    again = "the command that made them makes them again, and pays for no recorded call twice"
-    return f"the rest is missing: {_MADE_BY.get(table, again)}"

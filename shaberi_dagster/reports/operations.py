@@ -25,7 +25,6 @@ from shaberi_dagster.reports.blocks import (
 )
 from shaberi_dagster.reports.rows import grouped
 from shaberi_dagster.runs.forecast import NO_CALL, Forecast, sum_if_known
-from shaberi_dagster.runs.known_endpoints import CheckedEndpoint, KnownEndpoint
 from shaberi_dagster.runs.known_prices import KnownPrices
 from shaberi_dagster.runs.spec import RunSpec
 
@@ -185,27 +184,25 @@ def _clock(second: int) -> str:
     return f"{second // 3600:02d}:{second // 60 % 60:02d}"
 
 
-def check_result(checked: CheckedEndpoint) -> Result:
+def check_result(checked: Row) -> Result:
     """Say how a check ended."""
-    answered, usage = checked.status == "ok", checked.usage
-    how = f"answered in {checked.latency_seconds:.2f} s." if answered else f"did not answer: {checked.error_message}"
-    lines = [f"{checked.model} at {checked.base_url} {how}"]
+    answered, usage, parameters = checked["status"] == "ok", checked["usage"], checked["parameters"]
+    seconds, message = f"{checked['latency_seconds']:.2f} s", checked["error_message"]
+    how = f"answered in {seconds}." if answered else f"did not answer: {message}"
+    lines = [f"{checked['model']} at {checked['base_url']} {how}"]
     if answered:
         tokens = f"{usage['prompt_tokens']} prompt and {usage['completion_tokens']} completion tokens"
-        cost = "unknown" if checked.cost_usd is None else f"{checked.cost_usd:.6f} USD"
+        cost = "unknown" if checked["cost_usd"] is None else f"{checked['cost_usd']:.6f} USD"
         lines.append(f"Cost: {cost} for {tokens}.")
-    said = (("taken", checked.taken), ("refused", checked.refused), ("left out by its entry", checked.not_sent))
-    lines += [f"Parameters {state}: {', '.join(names)}." for state, names in said if names]
-    if checked.loaded is not None:
-        lines.append(f"In its memory: {', '.join(checked.loaded) or 'no model'}.")
-    parameters = {name: getattr(checked, name) for name in ("taken", "refused", "not_sent")}
-    document = {name: value for name, value in checked._asdict().items() if name not in parameters}
-    return Result([Sentences(lines)], document={**document, "parameters": parameters})
+    words = {"taken": "taken", "refused": "refused", "not_sent": "left out by its entry"}
+    lines += [f"Parameters {words[state]}: {', '.join(names)}." for state, names in parameters.items() if names]
+    if checked["loaded"] is not None:
+        lines.append(f"In its memory: {', '.join(checked['loaded']) or 'no model'}.")
+    return Result([Sentences(lines)], document=checked)
 
 
-def endpoints_result(endpoints: Sequence[KnownEndpoint]) -> Result:
+def endpoints_result(found: Sequence[Row]) -> Result:
     """List endpoints."""
-    found = [endpoint._asdict() for endpoint in endpoints]
     columns = [
         text("endpoint", "name"),
         text("form", folds=True, narrowest=9),

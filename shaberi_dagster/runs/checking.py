@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import httpx2
 
@@ -14,7 +15,6 @@ from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.stopping import refused_parameter
 from shaberi_dagster.llm.types import Message, Sampling
-from shaberi_dagster.runs.known_endpoints import CheckedEndpoint
 
 _QUESTION = (Message("user", "Say OK."),)
 _USUAL = Sampling(temperature=0.2, max_tokens=4096)
@@ -24,7 +24,7 @@ _SOON = 5.0
 
 def check_model(
     model: str, base_url: str | None, parameters: Sequence[str], environment: Mapping[str, str], prices: PriceList
-) -> CheckedEndpoint:
+) -> dict[str, Any]:
     """Ask a model one tiny question, once more for each parameter that its server refuses.
 
     Args:
@@ -33,6 +33,11 @@ def check_model(
         parameters: `KEY=VALUE`, sent beside temperature and token limit.
         environment: Where keys are read from.
         prices: What the last call cost is looked up there.
+
+    Returns:
+        The `model` and its `base_url`, `status` (`ok` or `error`), `error_message`, `latency_seconds`, `usage`,
+        `cost_usd` (None is unknown), `loaded` (the models in the server's memory, None where it does not tell), and
+        `parameters`: those `taken` and `refused` by the server, and `not_sent`, which the endpoint's entry leaves out.
 
     Raises:
         ConfigurationError: There is no such endpoint, its key is missing, or a parameter cannot be sent.
@@ -45,7 +50,7 @@ def check_model(
     names = [name for name, value in wanted.items() if value is not None and name not in left_out]
     messages = with_system_prompt(_QUESTION, asked)
 
-    async def ask() -> CheckedEndpoint:
+    async def ask() -> dict[str, Any]:
         refused: list[str] = []
         retry = RetrySettings(transient_attempts=2, deadline_seconds=_SECONDS)
         async with Engine(environment, retry=retry) as engine:
@@ -56,19 +61,17 @@ def check_model(
                 if name is None or name not in names or name in refused:
                     taken = [name for name in names if name not in refused] if call.status == "ok" else []
                     cost = prices.cost(call.to_record())
-                    return CheckedEndpoint(
-                        model=call.model,
-                        base_url=call.base_url,
-                        status=call.status,
-                        error_message=call.error_message,
-                        latency_seconds=call.latency_seconds,
-                        usage=vars(call.usage),
-                        cost_usd=cost.usd if cost else None,
-                        taken=taken,
-                        refused=refused,
-                        not_sent=left_out,
-                        loaded=await _loaded(endpoint.base_url),
-                    )
+                    return {
+                        "model": call.model,
+                        "base_url": call.base_url,
+                        "status": call.status,
+                        "error_message": call.error_message,
+                        "latency_seconds": call.latency_seconds,
+                        "usage": vars(call.usage),
+                        "cost_usd": cost.usd if cost else None,
+                        "loaded": await _loaded(endpoint.base_url),
+                        "parameters": {"taken": taken, "refused": refused, "not_sent": left_out},
+                    }
                 refused.append(name)
 
     with keys_named(named_pairs((base_url, None))):

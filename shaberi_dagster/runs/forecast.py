@@ -1,7 +1,7 @@
 """Forecasts of the rows, calls, tokens and dollars of runs."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 NO_CALL = "no call"
 
@@ -47,20 +47,6 @@ class Forecast:
     cost_usd: float | None
     basis: str
     upper_bound: bool
-
-    def without_calls(self) -> "Forecast":
-        """Return the same rows for a command that makes no call."""
-        return replace(
-            self,
-            calls=0,
-            calls_most=0,
-            fallback_calls=0.0,
-            prompt_tokens=0,
-            completion_tokens=0,
-            cost_usd=0.0,
-            basis=NO_CALL,
-            upper_bound=False,
-        )
 
 
 def sum_if_known(values: Iterable[float | None]) -> float | None:

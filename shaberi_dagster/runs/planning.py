@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.embedded import DEFAULT_MODEL
 from shaberi_dagster.llm.endpoints import CUSTOM, check_parameters, default_max_tokens, resolve_endpoint
-from shaberi_dagster.llm.parameters import NAMED, check_judges_named, read_of_judge, read_settings
+from shaberi_dagster.llm.parameters import NAMED, as_settings, check_judges_named, read_of_judge, read_settings
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.plugins.discovery import PluginRegistry
-from shaberi_dagster.runs.adoption import adopted_defaults, left_out, with_preset
 from shaberi_dagster.runs.imported_samples import imported_samples
 from shaberi_dagster.runs.questions import load_questions, load_source, sampled, stored_question_set
 from shaberi_dagster.runs.spec import (
@@ -54,7 +54,7 @@ from shaberi_dagster.tasks.benchmarks.registry import (
 from shaberi_dagster.tasks.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.tasks.judges.own import JUDGES, is_own
 from shaberi_dagster.tasks.judges.rules.registry import GRADERS
-from shaberi_dagster.tasks.judges.sets import ADOPTED
+from shaberi_dagster.tasks.judges.sets import ADOPTED, AdoptedSet, answer_settings, judge_settings
 from shaberi_dagster.tasks.judges.spec import JudgeSpec, judge_defaults, judge_name, judge_names
 from shaberi_dagster.tasks.passes.base import Pass
 from shaberi_dagster.tasks.passes.registry import PASSES, make_pass, make_pipeline
@@ -62,6 +62,83 @@ from shaberi_dagster.tasks.prompts.library import generation_prompt_hash, judges
 from shaberi_dagster.util.errors import ConfigurationError, HubAwayError
 from shaberi_dagster.util.identity import NUMBERED, check_model_name, check_run_tag, names_of
 from shaberi_dagster.util.names import did_you_mean
+
+
+def with_preset(request: RunRequest, stored: RunSpec | None = None) -> RunRequest:
+    """Return a request with what its adopted set says; what the request says itself stays.
+
+    Args:
+        request: With or without one.
+        stored: The run that it continues; answers of an imported one are not asked for.
+
+    Raises:
+        ConfigurationError: There is no such set, or it cannot ask this model or these benchmarks.
+    """
+    if request.preset is None:
+        return request
+    found = ADOPTED.use(request.preset)
+    judged = bool(request.judge_models or (stored and stored.judges))
+    filled: dict[str, Any] = {"benchmarks": _benchmarks(request, found, stored, judged=judged)}
+    if judged:
+        filled["judge_prompt"] = request.preset
+    if stored is None or stored.origin == "own":
+        filled |= _answers(request)
+    own = {name: value for name, value in filled.items() if getattr(request, name) in (None, ["all"])}
+    if request.parameters:
+        own["parameters"] = [*filled.get("parameters", ()), *request.parameters]
+    return request.model_copy(update=own)
+
+
+def _benchmarks(request: RunRequest, found: AdoptedSet, stored: RunSpec | None, *, judged: bool) -> list[str]:
+    """Return the benchmarks that are asked for; without a word, or with `all`, those that the set can judge."""
+    if request.benchmarks in (None, ["all"]):
+        is_whole = stored is None or (stored.origin == "own" and request.benchmarks is not None)
+        usable = [name for name in found.benchmarks if found.judges(name) or not judged]
+        return [name for name in usable if is_whole or (stored and name in stored.benchmarks)]
+    names = [benchmark.name for benchmark in parse_benchmarks(",".join(request.benchmarks or ()))]
+    if missing := [name for name in names if name not in found.benchmarks]:
+        raise found.lacking(request.preset or "", f"has no {', '.join(missing)}")
+    return names
+
+
+def _answers(request: RunRequest) -> dict[str, Any]:
+    """Return how answers are asked for."""
+    settings = answer_settings(request.preset or "", request.model)
+    return {
+        "temperature": settings.temperature,
+        "max_tokens": settings.max_tokens,
+        "frequency_penalty": settings.frequency_penalty,
+        "system_prompt": settings.system,
+        "parameters": as_settings(settings.parameters),
+    }
+
+
+def adopted_defaults(name: str, model: str, endpoint: Endpoint) -> tuple[dict[str, Any], Endpoint]:
+    """Return the settings of a judge of an adopted set for which none were given, and where it is asked.
+
+    A model that the suite asks over OpenAI's Responses interface is asked there.
+
+    Args:
+        name: The set.
+        model: The judge's model.
+        endpoint: Where it is served.
+    """
+    settings = judge_settings(name, model)
+    parameters = dict(settings.parameters)
+    if settings.api == "responses" and endpoint.name == "openai":
+        endpoint = replace(endpoint, name="openai_responses")
+        # Which this project leaves out for models that may refuse it.
+        parameters["extra_body"] = {"temperature": settings.temperature}
+    usual = judge_defaults(endpoint)
+    given = {"temperature": settings.temperature, "max_tokens": settings.max_tokens, "parameters": parameters}
+    return usual | {word: value for word, value in given.items() if value is not None}, endpoint
+
+
+def left_out(request: RunRequest, benchmark: str) -> tuple[int, ...]:
+    """Return the positions of the questions of a benchmark that a request's adopted set leaves out."""
+    entry = ADOPTED.use(request.preset).benchmarks.get(benchmark) if request.preset else None
+    return entry.left_out if entry else ()
+
 
 _OF_ANSWERS = (
     *("temperature", "max_tokens", "frequency_penalty", "samples", "sample_models", "single"),
@@ -72,18 +149,8 @@ _OF_ANSWERS = (
 """Fields of a request about answers and questions."""
 
 
-class _AskedJudge(NamedTuple):
-    """A judge that a request is about.
-
-    Attributes:
-        model: The model that judges.
-        prompt: The variant of its prompt, if it gets another than the usual one.
-    """
-
-    model: str
-    prompt: str | None
-
-
+_AskedJudge = tuple[str, str | None]
+"""The model of a judge that a request is about, and the variant of its prompt, if it gets another than the usual."""
 AskedJudges = Mapping[str, Mapping[str, _AskedJudge]]
 """The judges of each benchmark, by their names."""
 
@@ -276,8 +343,11 @@ class _Planner:
         before = stored.endpoint if stored else None
         endpoint = _endpoint(request.model, request.base_url, request.api_key_variable, before)
         asked_judges = {benchmark.name: self.asked_judges(benchmark) for benchmark in benchmarks}
-        if is_judged:
-            _check_judged(asked_judges)
+        unnamed = [name for name, judges in asked_judges.items() if not judges]
+        unjudged = [name for name in unnamed if not get_benchmark(name).has_rule]
+        if is_judged and unjudged:
+            are = "is" if len(unjudged) == 1 else "are"
+            raise ConfigurationError(f"{', '.join(unjudged)} {are} judged by an LLM: name one with --judge-model")
         judges = self.judges(asked_judges)
         settings, away = {}, list[HubAwayError]()
         for benchmark in benchmarks:
@@ -334,7 +404,12 @@ class _Planner:
             defaults = replace(defaults, max_tokens=most)
 
         request = self.request
-        of_some = [settings for settings in request.settings if settings.are_of(benchmark.name, request.model)]
+        of_some = [
+            settings
+            for settings in request.settings
+            if benchmark.name in (settings.benchmarks or [benchmark.name])
+            and any(fnmatchcase(request.model, pattern) for pattern in settings.models or ["*"])
+        ]
         layers: list[RunRequest | ModelSettings] = [request, *of_some]  # the last one wins
 
         def setting(name: str) -> Any:
@@ -447,7 +522,7 @@ class _Planner:
         On a benchmark that a rule grades they are those that the rule leaves something to.
         """
         stored = self.stored.judges if self.stored else ()
-        known = {judge.name: _AskedJudge(judge.model, judge.prompt) for judge in stored}
+        known = {judge.name: (judge.model, judge.prompt) for judge in stored}
         asked: dict[str, _AskedJudge] = {}
         for name in self._judges_named(benchmark):
             if name.casefold() == NOBODY:
@@ -466,8 +541,8 @@ class _Planner:
                     raise ConfigurationError(
                         f"judge {name!r}: {variant!r} is no prompt variant, adopted set or judge of yours; {near}"
                     )
-            judge = known.get(name) or (_AskedJudge(model, variant) if is_variant else _AskedJudge(name, None))
-            judge = judge._replace(prompt=self.request.judge_prompt or judge.prompt)
+            asked_model, prompt = known.get(name) or ((model, variant) if is_variant else (name, None))
+            judge = asked_model, self.request.judge_prompt or prompt
             asked[check_model_name(judge_name(*judge), "judge")] = judge
         return asked
 
@@ -631,14 +706,6 @@ def _check_parameters(spec: RunSpec) -> None:
         check_parameters(judge.endpoint, judge.model, judge.sampling)
 
 
-def _check_judged(asked: AskedJudges) -> None:
-    """See that somebody judges each benchmark."""
-    unjudged = [name for name, judges in asked.items() if not judges and not get_benchmark(name).has_rule]
-    if unjudged:
-        are = "is" if len(unjudged) == 1 else "are"
-        raise ConfigurationError(f"{', '.join(unjudged)} {are} judged by an LLM: name one with --judge-model")
-
-
 def _endpoint(model: str, base_url: str | None, api_key_variable: str | None, before: Endpoint | None) -> Endpoint:
     """Return where a model is served: as asked, else as before, else as its name says."""
     if before and base_url is None:
@@ -664,7 +731,7 @@ def _pass_spec(
     asked: Pass[Any], request: RunRequest, judges: Sequence[JudgeSpec], known: Sequence[PassSpec]
 ) -> PassSpec:
     alike = (stored for stored in known if stored.name == asked.name)
-    stored = next((settings for settings in alike if _made(settings).config_hash == asked.config_hash), None)
+    stored = next((settings for settings in alike if _config_hash(settings) == asked.config_hash), None)
     endpoint = None
     if asked.asks is not None:
         before = stored.endpoint if stored else None
@@ -677,8 +744,8 @@ def _pass_spec(
     return PassSpec(name=asked.name, config=asked.config.model_dump(mode="json"), endpoint=endpoint)
 
 
-def _made(settings: PassSpec) -> Pass[Any]:
-    return make_pass(settings.name, settings.config)
+def _config_hash(settings: PassSpec) -> str:
+    return make_pass(settings.name, settings.config).config_hash
 
 
 # --- plugins ---------------------------------------------------------------------------------------------------------
@@ -728,7 +795,7 @@ def _with_hash(settings: PassSpec) -> PassSpec:
     """Return a pass with what it is known by, if a plugin has it now."""
     if not PASSES.file(settings.name):
         return settings
-    return settings.model_copy(update={"config_hash": _made(settings).config_hash})
+    return settings.model_copy(update={"config_hash": _config_hash(settings)})
 
 
 def _gone(run_id: str, kind: PluginRegistry[Any], name: str) -> ConfigurationError:

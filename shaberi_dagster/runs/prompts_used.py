@@ -7,22 +7,17 @@ which prompts it uses (`Stage.prompts`), `record_prompts` adds those that the la
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 import polars as pl
 
 from shaberi_dagster.lake.schemas import PROMPTS
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.tasks.benchmarks.registry import Benchmark
-from shaberi_dagster.tasks.consensus.prompts import template_names
-from shaberi_dagster.tasks.consensus.registry import make_strategies
-from shaberi_dagster.tasks.passes.base import Pass
 from shaberi_dagster.tasks.prompts.library import (
     VARIANTS,
     PromptLibrary,
     Template,
     fallback_template,
-    generation_templates,
     judge_templates,
 )
 from shaberi_dagster.util.identity import sha256_json
@@ -74,7 +69,23 @@ def record_prompts(lake: Lake, used: Iterable[UsedPrompt]) -> list[str]:
         new = new_prompts(lake, used)
         labels = _labels(new, lake.read(PROMPTS.name, columns=["label"])["label"].to_list())
         if new:
-            lake.append(PROMPTS.name, _rows(zip(new, labels, strict=True)))
+            now = datetime.now(UTC)
+            rows = [
+                {
+                    "prompt_hash": prompt.prompt_hash,
+                    "position": position,
+                    "template": template.name,
+                    "source": template.source,
+                    "file": template.file,
+                    "variant": prompt.variant,
+                    "purpose": prompt.purpose,
+                    "label": label,
+                    "created_at": now,
+                }
+                for prompt, label in zip(new, labels, strict=True)
+                for position, template in enumerate(prompt.templates, start=1)
+            ]
+            lake.append(PROMPTS.name, pl.DataFrame(rows, schema=PROMPTS.schema))
     return labels
 
 
@@ -89,51 +100,34 @@ def new_prompts(lake: Lake, used: Iterable[UsedPrompt]) -> list[UsedPrompt]:
     return [prompt for prompt_hash, prompt in first.items() if prompt_hash not in known]
 
 
-def generation_prompt(library: PromptLibrary, entry: Benchmark) -> UsedPrompt:
-    """Return the prompt by which answers of a benchmark are made."""
-    return _used(library, GENERATION, generation_templates(library, entry))
-
-
 def judge_prompts(library: PromptLibrary, entry: Benchmark, variant: str | None) -> Iterator[UsedPrompt]:
     """Yield the prompts of a benchmark's judge, as a variant has them."""
     prompts = library.variant(variant)
     if entry.has_rule:
-        yield _used(prompts, GRADING, (entry.judging.primary_template,), variant)
+        yield used_prompt(prompts, GRADING, (entry.judging.primary_template,), variant)
         return
-    yield _used(prompts, PRIMARY, judge_templates(entry), variant)
-    yield _used(prompts, FALLBACK, (fallback_template(prompts, entry),), variant)
+    yield used_prompt(prompts, PRIMARY, judge_templates(entry), variant)
+    yield used_prompt(prompts, FALLBACK, (fallback_template(prompts, entry),), variant)
 
 
-def strategy_prompts(library: PromptLibrary, names: Sequence[str]) -> Iterator[UsedPrompt]:
-    """Yield the prompts of strategies; most have none."""
-    for strategy in make_strategies(names, library, lambda _: (0, {})):
-        if strategy.templates:
-            yield _used(
-                library,
-                f"strategy:{strategy.name}",
-                template_names(*strategy.templates),
-                name=f"consensus-{strategy.name}",
-            )
-
-
-def pass_prompt(library: PromptLibrary, examiner: Pass[Any]) -> UsedPrompt:
-    """Return the prompt of a pass that asks a model."""
-    return _used(library, f"pass:{examiner.name}", tuple(examiner.templates))
-
-
-def _used(
+def used_prompt(
     library: PromptLibrary, purpose: str, names: Sequence[str], variant: str | None = None, name: str | None = None
 ) -> UsedPrompt:
+    """Return a prompt made of templates.
+
+    Args:
+        library: Where they are.
+        purpose: As in the column `purpose`.
+        names: The templates.
+        variant: The variant that may have changed them.
+        name: What people call it; the default is made of the last template's name.
+    """
     templates = tuple(library.templates(*names))
     own = variant if any(template.file.startswith(f"{VARIANTS}/") for template in templates) else None
-    name = name or _name(names[-1])
+    if name is None:  # `tengu-primary` of `judging/tengu/primary`, `judging-fallback` of `judging/fallback`
+        area, *rest = names[-1].split("/")
+        name = "-".join(rest if len(rest) > 1 else [area, *rest])
     return UsedPrompt(purpose, f"{name}+{own}" if own else name, templates, own)
-
-
-def _name(template: str) -> str:
-    """`tengu-primary` of `judging/tengu/primary`, `judging-fallback` of `judging/fallback`."""
-    area, *rest = template.split("/")
-    return "-".join(rest if len(rest) > 1 else [area, *rest])
 
 
 def _labels(new: Sequence[UsedPrompt], taken: Iterable[str]) -> list[str]:
@@ -147,23 +141,3 @@ def _labels(new: Sequence[UsedPrompt], taken: Iterable[str]) -> list[str]:
         last[prompt.name] = last.get(prompt.name, 0) + 1
         labels.append(f"{prompt.name} v{last[prompt.name]}")
     return labels
-
-
-def _rows(labelled: Iterable[tuple[UsedPrompt, str]]) -> pl.DataFrame:
-    now = datetime.now(UTC)
-    rows = [
-        {
-            "prompt_hash": prompt.prompt_hash,
-            "position": position,
-            "template": template.name,
-            "source": template.source,
-            "file": template.file,
-            "variant": prompt.variant,
-            "purpose": prompt.purpose,
-            "label": label,
-            "created_at": now,
-        }
-        for prompt, label in labelled
-        for position, template in enumerate(prompt.templates, start=1)
-    ]
-    return pl.DataFrame(rows, schema=PROMPTS.schema)

@@ -1,11 +1,11 @@
 """Request for a run (`RunRequest`), its frozen settings (`RunSpec`), and options of its calls (`CallOptions`)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from itertools import product
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 import orjson
 from pydantic import (
@@ -24,7 +24,6 @@ from shaberi_dagster.llm.limiter import LimitAlgorithm, LimiterSettings
 from shaberi_dagster.llm.parameters import NAMED, as_settings, sent
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.llm.types import Sampling
-from shaberi_dagster.runs.marks import GROWS, IDENTITY, MOVES, Grows, Identity
 from shaberi_dagster.runs.option import FLAT, NO_OPTION, option
 from shaberi_dagster.tasks.benchmarks.registry import (
     DEFAULT_SEED,
@@ -39,6 +38,80 @@ from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import RUN_NUMBER, run_id_of, sha256_json
 from shaberi_dagster.util.models import Frozen
 from shaberi_dagster.util.names import message_of
+
+SettingsT = TypeVar("SettingsT", bound=BaseModel)
+_SHA256_LENGTH, _SHOWN_LENGTH = 64, 12
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a later request may change of a field.
+
+    Attributes:
+        stays: It never changes: another value contradicts what is stored.
+        moves: The latest value counts, such as an address.
+        unset: The value that None stands for.
+        together: Puts a stored and an asked value of another kind together.
+    """
+
+    stays: bool = False
+    moves: bool = False
+    unset: Any = None
+    together: Callable[[Any, Any], Any] | None = None
+
+
+def _grown(before: Any, now: Any) -> Any:
+    if isinstance(before, Mapping):
+        return now | {key: widened(value, now[key]) if key in now else value for key, value in before.items()}
+    return tuple({getattr(value, "name", value): value for value in (*before, *now)}.values())
+
+
+IDENTITY, GROWS, MOVES = Mark(stays=True), Mark(together=_grown), Mark(moves=True)
+"""`GROWS`: more may come: new keys of a mapping, new elements of a tuple; one of the same name is replaced."""
+
+
+def contradictions(stored: BaseModel, asked: BaseModel | None, of: str = "") -> list[str]:
+    """Say in words which fields cannot be what is asked.
+
+    Args:
+        stored: The settings as they are.
+        asked: The settings as somebody wants them; None has none of them.
+        of: Whose fields they are, as the words begin.
+    """
+    found: list[str] = []
+    for name, field in type(stored).model_fields.items():
+        before: Any = getattr(stored, name)
+        now: Any = getattr(asked, name, None)
+        for mark in (mark for mark in field.metadata if isinstance(mark, Mark)):
+            if mark.stays:
+                before, now = (mark.unset if value is None else value for value in (before, now))
+                if before != now:
+                    found.append(f"{of}{name.replace('_', ' ')} {_in_words(before)}, not {_in_words(now)}")
+            elif mark is GROWS and isinstance(before, Mapping):
+                for key in (key for key in before if key in now):
+                    found += contradictions(before[key], now[key], f"{key} ")
+            elif mark.moves and isinstance(before, BaseModel):
+                found += contradictions(before, now, of)
+    return found
+
+
+def widened(stored: SettingsT, asked: SettingsT) -> SettingsT:
+    """Return the stored settings with what is added to them, and with the latest of what may move."""
+    update: dict[str, Any] = {}
+    for name, field in type(stored).model_fields.items():
+        before, now = getattr(stored, name), getattr(asked, name)
+        for mark in (mark for mark in field.metadata if isinstance(mark, Mark)):
+            if mark.moves:
+                update[name] = now
+            elif mark.together:
+                update[name] = mark.together(before, now)
+    return stored.model_copy(update=update)
+
+
+def _in_words(value: Any) -> str:
+    text = str(value.model_dump() if isinstance(value, BaseModel) else value)
+    return text[:_SHOWN_LENGTH] if len(text) == _SHA256_LENGTH else text
+
 
 """`kind` in the specs of imported runs before version 2 had them."""
 NOBODY = "none"
@@ -173,13 +246,6 @@ class ModelSettings(BaseModel):
     system_prompt: SystemPrompt = None
     parameters: ParameterList = None
 
-    def are_of(self, benchmark: str, model: str) -> bool:
-        """Return whether they are of the answers of a model to a benchmark."""
-        patterns = self.models
-        return (not self.benchmarks or benchmark in self.benchmarks) and (
-            not patterns or any(fnmatchcase(model, pattern) for pattern in patterns)
-        )
-
 
 @FLAT
 class RunRequest(BaseModel):
@@ -305,16 +371,6 @@ class RunRequest(BaseModel):
     shares_samples: Annotated[
         bool, Field(description="Samples count for other such runs at the same address"), NO_OPTION
     ] = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_what_was_renamed(cls, values: Any) -> Any:
-        if isinstance(values, Mapping) and (old := {"ensemble", "ensemble_models"} & values.keys()):
-            raise ValueError(
-                f"{' and '.join(sorted(old))} are now samples and sample_models; name strategies, and benchmarks other "
-                "than those that LLMs judge"
-            )
-        return values
 
     def swept(self, sweeps: Sequence[str]) -> "list[RunRequest]":
         """Return a request for each combination of values, whose tags have them at their ends.
@@ -468,10 +524,6 @@ class PluginEntry(Frozen):
             return None
         return cls(**{name: getattr(benchmark, name) for name in cls.model_fields})
 
-    def to_benchmark(self, name: str) -> Benchmark:
-        """Return a benchmark for reports; questions can be neither read nor asked with it."""
-        return Benchmark(name=name, description="", judging=JudgingDefaults(""), **dict(self))
-
 
 class BenchmarkSpec(Frozen):
     """Settings of a benchmark in a run: its questions, sampling, strategies and judges.
@@ -500,7 +552,7 @@ class BenchmarkSpec(Frozen):
     """The adopted set that says what is kept of replies; None splits thinking off by this project's rule."""
     samples: Annotated[int, IDENTITY] = 1
     """Answers to each question, the single one included."""
-    single: Annotated[Literal["own", "first"] | None, Identity(unset="first"), Grows(_first_known)] = None
+    single: Annotated[Literal["own", "first"] | None, Mark(stays=True, unset="first", together=_first_known)] = None
     """None when no strategy is compared with it; it is the first as soon as there are any."""
     strategies: Annotated[tuple[str, ...], GROWS] = ()
     """Each makes one more answer to each question; `single`, the single answer as it is, is the first."""
@@ -514,7 +566,7 @@ class BenchmarkSpec(Frozen):
     """Samples in all: each question's, and one more for each row that repeats a question. None: not imported."""
     question_texts: Annotated[Literal["known", "some known", "unknown"], IDENTITY] = "known"
     """False where the texts of its questions are unknown: no one can judge its answers."""
-    limit: Annotated[int | None, Grows(_wider)] = None
+    limit: Annotated[int | None, Mark(together=_wider)] = None
     """Only the first so many of its questions; None: all."""
     asked: tuple[str, ...] | None = None
     """Identities of the questions that a decision has asked so far; None: the run is of no decision."""
@@ -617,8 +669,8 @@ class RunSpec(Frozen):
 
     Questions, prompts and sampling settings are the run's identity and never change.
     Benchmarks, strategies, judges and passes can be added, the limit can be widened, and servers may move to other
-    addresses; each field is marked accordingly (`runs.marks`). The answers of an imported run are all there are; judges
-    and passes can be added to it.
+    addresses; each field is marked accordingly (`IDENTITY`, `GROWS`, `MOVES`). The answers of an imported run are all
+    there are; judges and passes can be added to it.
     """
 
     version: Literal[2] = 2
@@ -734,7 +786,9 @@ class RunSpec(Frozen):
             ConfigurationError: There is no such name.
         """
         entry = self.benchmarks[name].entry if name in self.benchmarks else None
-        return entry.to_benchmark(name) if entry else get_benchmark(name)
+        if entry is None:
+            return get_benchmark(name)
+        return Benchmark(name=name, description="", judging=JudgingDefaults(""), **dict(entry))
 
     def n_questions(self, benchmark: str) -> int:
         """Questions planned for a benchmark, which is what each strategy answers."""

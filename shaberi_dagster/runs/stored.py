@@ -15,9 +15,8 @@ from shaberi_dagster.lake.schemas import RUNS, STAGE_TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.endpoints import changed_parameters, not_sent, renamed_parameters
 from shaberi_dagster.llm.request import Endpoint
-from shaberi_dagster.runs.marks import contradictions, widened
 from shaberi_dagster.runs.questions import load_questions, store_question_set
-from shaberi_dagster.runs.spec import PassSpec, RunSpec, pipeline_name
+from shaberi_dagster.runs.spec import PassSpec, RunSpec, contradictions, pipeline_name, widened
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import VERSION
 from shaberi_dagster.util.errors import ConfigurationError
@@ -112,9 +111,8 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
 
     Nothing changes when they are already there.
     """
-    for name, settings in spec.benchmarks.items():
-        if settings.question_texts == "known":
-            store_question_set(workspace.lake, load_questions(spec, name, workspace))
+    for name in (name for name, settings in spec.benchmarks.items() if settings.question_texts == "known"):
+        store_question_set(workspace.lake, load_questions(spec, name, workspace))
     now = datetime.now(UTC)
     stored = workspace.lake.read("runs", {"run_id": spec.run_id})
     of_now: dict[str, Any] = {"max_cost_usd": workspace.options.max_cost}
@@ -130,8 +128,10 @@ def store_run(spec: RunSpec, workspace: Workspace) -> None:
         if differences(before, spec) and not has_begun(before, workspace):
             for table in STAGE_TABLES:  # failures of what is not asked any more
                 workspace.lake.update(table.name, table.schema.to_frame(), {"run_id": spec.run_id})
-        for move in _moves(before, spec):
-            workspace.reporter.note(move)
+        was, now_at = _addresses(before), _addresses(spec)
+        for name in (name for name in now_at if was.get(name, now_at[name]) != now_at[name]):
+            change = f"the address of {name} changed from {was[name]} to {now_at[name]}"
+            workspace.reporter.note(f"run {spec.run_id}: {change}")
     row: dict[str, Any] = {
         "run_id": spec.run_id,
         "model": spec.model,
@@ -195,16 +195,6 @@ def has_begun(spec: RunSpec, workspace: Workspace) -> bool:
         return True
     keys = {"run_id": spec.run_id, "status": "ok"}
     return any(workspace.lake.read(table, keys, ["run_id"]).height for table in ("answers", "calls"))
-
-
-def _moves(stored: RunSpec, planned: RunSpec) -> list[str]:
-    """Say in words which endpoints have another address now."""
-    before = _addresses(stored)
-    return [
-        f"run {planned.run_id}: the address of {name} changed from {before[name]} to {address}"
-        for name, address in _addresses(planned).items()
-        if before.get(name, address) != address
-    ]
 
 
 def _addresses(spec: RunSpec) -> dict[str, str]:

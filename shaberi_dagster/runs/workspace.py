@@ -25,7 +25,7 @@ from shaberi_dagster.llm.budget import Budget
 from shaberi_dagster.llm.embedded import start_embedded
 from shaberi_dagster.llm.endpoints import endpoint_prices
 from shaberi_dagster.llm.prices import PriceList
-from shaberi_dagster.runs.results.results_tree import export_runs, is_exported, reason_of, write_manifest
+from shaberi_dagster.runs.results.results_tree import export_runs, reason_of, write_manifest
 from shaberi_dagster.runs.spec import CallOptions
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.tasks.prompts.library import PromptLibrary
@@ -146,10 +146,6 @@ class Workspace:
             if now != told:  # a stage that had nothing to do has changed nothing
                 write_manifest(self.lake, run_id, self.settings.results, environment=self.environment)
                 told.update(now)
-
-    def is_published(self, run_id: str) -> bool:
-        """Return whether the results of a run are those of its state in the lake, as far as the manifest tells."""
-        return is_exported(self.lake, run_id, self.settings.results)
 
     @contextmanager
     def published_at_the_end(self) -> Iterator[None]:

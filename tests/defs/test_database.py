@@ -10,9 +10,8 @@ import dagster as dg
 import pytest
 import yaml
 
-from shaberi_dagster.defs.execution import close_dead_runs, open_instance, prepare_home
-from shaberi_dagster.defs.interrupts import LOCK_TAG
-from shaberi_dagster.defs.jobs import Materialization, run_in_process
+from shaberi_dagster.defs.execution import LOCK_TAG, close_dead_runs, open_instance, prepare_home
+from shaberi_dagster.defs.jobs import run_in_process
 from shaberi_dagster.defs.leases import is_leased
 from shaberi_dagster.lake.journal.locks import exclusive_lock
 from shaberi_dagster.runs.spec import RunSpec
@@ -20,6 +19,7 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.errors import ConfigurationError
 from tests.postgres import PASSWORD, leased
+from tests.stages_alone import ELYZA_OPS
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("results_left_out")]
 
@@ -42,7 +42,7 @@ def test_a_run_is_seen_from_another_host_and_nothing_on_disk_has_the_password(
     registered: Callable[..., RunSpec], instance: dg.DagsterInstance, workspace: Workspace, settings: Settings
 ) -> None:
     spec = registered(benchmarks=["elyza"])
-    run_in_process(Materialization(spec.run_id, ["elyza"]), instance, workspace)
+    run_in_process(spec.run_id, ELYZA_OPS, instance, workspace)
 
     with open_instance(settings.dagster_home.with_name("elsewhere")) as other:
         (run,) = other.get_runs()

@@ -9,8 +9,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from shaberi_dagster.defs.execution import close_dead_runs, open_instance, prepare_home
-from shaberi_dagster.defs.interrupts import LOCK_TAG
+from shaberi_dagster.defs.execution import LOCK_TAG, close_dead_runs, open_instance, prepare_home
 from shaberi_dagster.lake.journal.files import JOURNAL_FOLDER
 from shaberi_dagster.lake.journal.locks import exclusive_lock
 from shaberi_dagster.settings import Settings

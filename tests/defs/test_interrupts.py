@@ -7,11 +7,12 @@ import pytest
 
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs import assets
-from shaberi_dagster.defs.interrupts import INTERRUPTS, LOCK_TAG, canceled_when_interrupted
-from shaberi_dagster.defs.jobs import Materialization, run_in_process
+from shaberi_dagster.defs.execution import INTERRUPTS, LOCK_TAG, canceled_when_interrupted
+from shaberi_dagster.defs.jobs import run_in_process
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
+from tests.stages_alone import ELYZA_OPS
 
 pytestmark = pytest.mark.integration
 
@@ -90,7 +91,7 @@ def test_an_interrupt_of_a_run_in_process_cancels_it(
     monkeypatch.setattr(assets, place, _interrupted)
 
     with pytest.raises(KeyboardInterrupt):
-        run_in_process(Materialization(spec.run_id, ["elyza"]), instance, workspace)
+        run_in_process(spec.run_id, ELYZA_OPS, instance, workspace)
 
     assert [run.status for run in instance.get_runs()] == [dg.DagsterRunStatus.CANCELED]
 

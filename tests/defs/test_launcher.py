@@ -15,9 +15,7 @@ from dagster._core.launcher import WorkerStatus
 from dagster_celery.tags import DAGSTER_CELERY_TASK_ID_TAG
 from redis import Redis
 
-from shaberi_dagster.defs.execution import open_instance
-from shaberi_dagster.defs.interrupts import LOCK_TAG
-from shaberi_dagster.defs.jobs import Materialization
+from shaberi_dagster.defs.execution import LOCK_TAG, open_instance
 from shaberi_dagster.defs.launcher import ClusterRunLauncher
 from shaberi_dagster.defs.submission import submit
 from shaberi_dagster.runs.spec import RunSpec
@@ -26,6 +24,7 @@ from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.ports import free_ports
 from tests.postgres import leased
 from tests.running_cluster import running_redis
+from tests.stages_alone import ELYZA_OPS
 
 pytestmark = pytest.mark.integration
 
@@ -48,7 +47,7 @@ def launcher(instance: dg.DagsterInstance) -> ClusterRunLauncher:
 def submitted(registered: Callable[..., RunSpec], workspace: Workspace, instance: dg.DagsterInstance) -> dg.DagsterRun:
     """A run that workers are to make."""
     spec = registered(benchmarks=["elyza"])
-    run = instance.get_run_by_id(submit(Materialization(spec.run_id, ["elyza"]), workspace, instance))
+    run = instance.get_run_by_id(submit(spec.run_id, ELYZA_OPS, workspace, instance))
     assert run is not None
     return run
 

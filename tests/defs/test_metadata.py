@@ -10,8 +10,8 @@ import pytest
 from shaberi_dagster.defs.metadata import column_schema, stage_result, with_questions
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.runs.questions import load_source, store_question_set
+from shaberi_dagster.runs.stages.base import StageResult
 from shaberi_dagster.runs.stages.judgements import Judgements
-from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
 from shaberi_dagster.util.checks import Check

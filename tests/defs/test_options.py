@@ -5,7 +5,8 @@ from collections.abc import Callable
 import dagster as dg
 import pytest
 
-from shaberi_dagster.defs.jobs import Materialization, run_in_process
+from shaberi_dagster.defs.jobs import run_in_process
+from shaberi_dagster.defs.options import stage_config
 from shaberi_dagster.runs.spec import CallOptions, RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.mock_endpoint import MockEndpoint
@@ -20,15 +21,13 @@ def test_options_reach_the_engine_and_limit_changes_the_lake(
 ) -> None:
     mock.options.latency = 0.05
     spec = registered(benchmarks=["elyza"])
-    run_in_process(
-        Materialization(spec.run_id, ["elyza"], _CALLING, options=CallOptions(concurrency=2)), instance, workspace
-    )
+    run_in_process(spec.run_id, stage_config(CallOptions(concurrency=2), _CALLING, ["elyza"]), instance, workspace)
     assert mock.stats()["most_in_flight"] == 2
     assert workspace.lake.read("limit_changes").is_empty()  # a fixed limit does not change
 
     other = registered(tag="other", benchmarks=["elyza"], temperature=0.5)
     options = CallOptions(max_concurrency=5)
-    run_in_process(Materialization(other.run_id, ["elyza"], _CALLING, options=options), instance, workspace)
+    run_in_process(other.run_id, stage_config(options, _CALLING, ["elyza"]), instance, workspace)
     changes = workspace.lake.read("limit_changes", {"run_id": other.run_id})
     assert changes.select("stage", "base_url", "limit_before", "limit_after", "cause").rows()[0] == (
         "answers",
@@ -44,14 +43,14 @@ def test_stages_of_one_run_share_a_budget_and_the_same_run_goes_on_without_one(
 ) -> None:
     spec = registered(benchmarks=["elyza", "tengu"])
     names, options = list(spec.benchmarks), CallOptions(max_tokens_total=1, concurrency=1)
-    run_in_process(Materialization(spec.run_id, names, _CALLING, options=options), instance, workspace)
+    run_in_process(spec.run_id, stage_config(options, _CALLING, names), instance, workspace)
     answers = workspace.lake.read("answers", {"run_id": spec.run_id})
     assert answers["status"].to_list().count("ok") == mock.stats()["requests"] == 1
     assert set(answers.filter(status="error")["error_class"]) == {"budget"}
     judgements = workspace.lake.read("judgements", {"run_id": spec.run_id})
     assert set(judgements["error_class"]) <= {"budget", "no_answer"}
 
-    run_in_process(Materialization(spec.run_id, names, _CALLING), instance, Workspace(workspace.settings))
+    run_in_process(spec.run_id, stage_config(CallOptions(), _CALLING, names), instance, Workspace(workspace.settings))
     for table in ("answers", "judgements"):
         assert set(workspace.lake.read(table, {"run_id": spec.run_id})["status"]) == {"ok"}
     assert mock.stats()["repeated"] == 0

@@ -8,13 +8,14 @@ import pytest
 
 from shaberi_dagster.definitions import defs
 from shaberi_dagster.defs import assets
-from shaberi_dagster.defs.jobs import EVALUATE, Materialization, run_in_process
+from shaberi_dagster.defs.jobs import EVALUATE, run_in_process
 from shaberi_dagster.lake.catalog import refresh_catalog
 from shaberi_dagster.runs.results.results_tree import is_exported
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
 from tests.example_runs import materialized
 from tests.mock_endpoint import MockEndpoint
+from tests.stages_alone import ELYZA_OPS
 
 pytestmark = pytest.mark.integration
 
@@ -101,7 +102,7 @@ def test_runs_of_one_command_are_published_by_it(
 
     with workspace.published_at_the_end():
         for spec in specs:
-            run_in_process(Materialization(spec.run_id, ["elyza"], ["answers"]), instance, workspace)
+            run_in_process(spec.run_id, {"answers": ELYZA_OPS["answers"]}, instance, workspace)
         assert written == {}
 
     assert written == {"catalog": 1, "summary of model july": 1, **dict.fromkeys((one.run_id for one in specs), 1)}

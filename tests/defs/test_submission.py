@@ -14,7 +14,6 @@ from sqlalchemy.exc import OperationalError
 
 from shaberi_dagster.defs import submission
 from shaberi_dagster.defs.execution import open_instance
-from shaberi_dagster.defs.jobs import Materialization
 from shaberi_dagster.defs.submission import ByWorkers, follow, submit, submitted
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.workspace import Workspace
@@ -23,6 +22,7 @@ from shaberi_dagster.util.errors import ConfigurationError, EndpointError, Shabe
 from shaberi_dagster.util.folders import project_folder
 from tests.commands import run
 from tests.mock_endpoint import MockEndpoint
+from tests.stages_alone import ELYZA_OPS
 
 pytestmark = pytest.mark.integration
 
@@ -43,11 +43,7 @@ def instance(settings: Settings) -> Iterator[dg.DagsterInstance]:
 @pytest.fixture
 def given(workspace: Workspace, instance: dg.DagsterInstance) -> Callable[[RunSpec], str]:
     """Submits a registered run."""
-
-    def give(spec: RunSpec) -> str:
-        return submit(Materialization(spec.run_id, _NAMES), workspace, instance)
-
-    return give
+    return lambda spec: submit(spec.run_id, ELYZA_OPS, workspace, instance)
 
 
 def test_a_submitted_run_waits_in_the_queue_and_is_found_until_it_has_ended(
@@ -124,7 +120,7 @@ def test_who_looks_on_while_the_database_goes_for_good_is_told_in_one_line(
 ) -> None:
     spec = registered(benchmarks=_NAMES)
     look_on = ByWorkers(workspace, instance)
-    look_on.begin(spec, wanted := Materialization(spec.run_id, _NAMES))
+    look_on.begin(spec, ELYZA_OPS)
 
     def lost(*_: object) -> None:
         raise OperationalError("select", {}, Exception("server closed the connection"))
@@ -134,7 +130,7 @@ def test_who_looks_on_while_the_database_goes_for_good_is_told_in_one_line(
     with pytest.raises(
         ShaberiError, match=r"^the database of the cluster does not come back; .* the same command looks on again$"
     ):
-        look_on(wanted)
+        look_on(spec.run_id, ELYZA_OPS)
 
 
 def test_without_a_cluster_submitting_is_refused_before_anything_is_planned() -> None:

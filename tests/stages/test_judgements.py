@@ -14,9 +14,9 @@ from shaberi_dagster.lake.statements import default_parameters
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import judged_again, plan_run
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stages.base import StageResult
 from shaberi_dagster.runs.stages.evaluation import materialize
 from shaberi_dagster.runs.stages.judgements import Judgements
-from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings

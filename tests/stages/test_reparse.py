@@ -9,8 +9,8 @@ from aiohttp import web
 
 from shaberi_dagster.lake.journal.records import Call
 from shaberi_dagster.runs.spec import CallOptions, RunSpec
+from shaberi_dagster.runs.stages.base import StageResult
 from shaberi_dagster.runs.stages.evaluation import materialize
-from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.tasks.judges import llm
 from shaberi_dagster.tasks.judges.parse import ParsedScore

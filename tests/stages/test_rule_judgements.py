@@ -12,8 +12,8 @@ import pytest
 
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stages.base import StageResult
 from shaberi_dagster.runs.stages.evaluation import materialize
-from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.tasks.judges import rule

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -71,7 +71,13 @@ def running(folder: Path, workers: int, host: str = "127.0.0.1", port: int = 0) 
         servers = servers_of(folder, settings)
         os.environ.update(settings)  # parts inherit it: keys and passwords are in no file of the supervisor
         with supervised(folder, [servers, _parts(workers, host, port)]) as supervisor:
-            _wait_for_servers(settings, supervisor)
+            until = time.monotonic() + _START_SECONDS
+            while server := silent_server(settings):
+                restarted = supervisor.restarted_parts()
+                if restarted or time.monotonic() > until:
+                    name = restarted[0] if restarted else server
+                    raise ConfigurationError(f"{name} does not start: {supervisor.last_line(name)}")
+                time.sleep(0.1)
             yield supervisor
 
 
@@ -85,13 +91,3 @@ def _parts(workers: int, host: str, port: int) -> Programs:
         # A killed worker is what the cluster is made for: its runs go on when there is another one.
         parts[name] = {"command": command_line(command), "stopsignal": "KILL" if number else "TERM"}
     return parts
-
-
-def _wait_for_servers(settings: Mapping[str, str], supervisor: Supervisor) -> None:
-    until = time.monotonic() + _START_SECONDS
-    while server := silent_server(settings):
-        restarted = supervisor.restarted_parts()
-        if restarted or time.monotonic() > until:
-            name = restarted[0] if restarted else server
-            raise ConfigurationError(f"{name} does not start: {supervisor.last_line(name)}")
-        time.sleep(0.1)

@@ -236,9 +236,7 @@ def manifest_of(records: Records, environment: Mapping[str, str]) -> Document:
 
 def metric_rows(metrics: pl.DataFrame) -> list[Document]:
     """Rows of `metrics` without what the whole file is about."""
-    is_older = pl.col("n_undecided").is_null()  # than format 7
-    upper = pl.when(is_older).then("score").otherwise("score_upper").alias("score_upper")
-    return metrics.select(_METRICS).with_columns(upper, pl.col("n_undecided").fill_null(0)).to_dicts()
+    return metrics.select(_METRICS).to_dicts()
 
 
 def _as_sent(judge: JudgeSpec) -> Sampling | None:

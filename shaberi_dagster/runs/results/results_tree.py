@@ -265,7 +265,7 @@ def write_manifest(lake: Lake, run_id: str, folder: Path, *, environment: Mappin
     with opened_folder(folder, _place_of(lake, run_id)) as own:
         manifest = manifest_of(read_records(lake, run_id), environment)
         _claim(own, run_id, manifest)
-        own.write(MANIFEST, [_running(manifest)])
+        own.write(MANIFEST, [_json(manifest | {"status": RUNNING})])
 
 
 def is_exported(lake: Lake, run_id: str, folder: Path) -> bool:
@@ -314,14 +314,18 @@ def export_summary(lake: Lake, model: str, base_tag: str, folder: Path) -> Path 
         return None
     name = _summary_name(base_tag)
     with connect(lake) as connection:
-        rows = fetch(connection, "summary_statistics", model=model, base_tag=base_tag)
+        statistics = fetch(connection, "summary_statistics", model=model, base_tag=base_tag)
+    for row in statistics:
+        margin = row["margin_of_error"] = margin_of_error(row["sd"], row["n"])
+        ends = [row["mean"] - margin, row["mean"] + margin] if margin is not None else None
+        row["confidence_interval"] = ends
     summary = {
         "format": FORMAT,
         "model": model,
         "base_tag": base_tag,
         "confidence": CONFIDENCE,
         "runs": members.select("run_id", "run_tag", "run_number", "status").to_dicts(),
-        "statistics": [_with_interval(row) for row in rows],
+        "statistics": statistics,
     }
     with opened_folder(folder, [safe_name(model)]) as own:
         own.write(name, [_json(summary)])
@@ -342,15 +346,10 @@ def _summary_name(base_tag: str) -> str:
     return f"{check_run_tag(base_tag)}.summary.json"
 
 
-def _running(manifest: Document) -> bytes:
-    """The manifest while the other files do not yet say the same."""
-    return _json(manifest | {"status": RUNNING})
-
-
 def _claim(own: Folder, run_id: str, manifest: Document) -> None:
     """Make a new folder that of the run, by its manifest; refuse one that is something else."""
     if not own.is_begun:
-        own.write(MANIFEST, [_running(manifest)])
+        own.write(MANIFEST, [_json(manifest | {"status": RUNNING})])
         return
     try:
         owner = orjson.loads((own.path / MANIFEST).read_bytes())["run_id"]
@@ -521,9 +520,3 @@ def _line(row: Document, columns: Sequence[str]) -> bytes:
 
 def _json(document: Document) -> bytes:
     return orjson.dumps(document, option=_OPTIONS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-
-
-def _with_interval(row: Document) -> Document:
-    margin = margin_of_error(row["sd"], row["n"])
-    interval = None if margin is None else [row["mean"] - margin, row["mean"] + margin]
-    return row | {"margin_of_error": margin, "confidence_interval": interval}

@@ -14,14 +14,13 @@ from shaberi_dagster.llm.thinking import Split, answer_state, split_thinking
 from shaberi_dagster.llm.types import CallRange, Message
 from shaberi_dagster.runs.imported_samples import imported_samples
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
-from shaberi_dagster.runs.prompts_used import UsedPrompt, generation_prompt
+from shaberi_dagster.runs.prompts_used import GENERATION, UsedPrompt, used_prompt
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.runs.stages.base import RUN_COLUMNS, Caller, Item, RowStage, Survey
-from shaberi_dagster.runs.stages.result import StageResult, by_class, complete_check, failures_check, total
+from shaberi_dagster.runs.stages.base import RUN_COLUMNS, Caller, Item, RowStage, StageResult, Survey
 from shaberi_dagster.tasks.benchmarks.questions import Question
 from shaberi_dagster.tasks.benchmarks.registry import get_benchmark
 from shaberi_dagster.tasks.judges.sets import kept_answer
-from shaberi_dagster.tasks.prompts.library import generation_messages, generation_prompt_hash
+from shaberi_dagster.tasks.prompts.library import generation_messages, generation_prompt_hash, generation_templates
 from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import sha256_text
 
@@ -51,6 +50,7 @@ class Answers(RowStage[AnswerItem]):
         "few_failures": "At most 5 % of the samples failed.",
     }
     makes_samples = True
+    tokens_of = "answer"
     key = ("run_id", "benchmark", "question_id", "sample_index")
     identity = ("request_hash",)
     result_columns = (
@@ -68,7 +68,8 @@ class Answers(RowStage[AnswerItem]):
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
         """Yield the generation prompts of the run, which refuses others."""
         for name in plan.names:
-            used = generation_prompt(plan.workspace.prompts, get_benchmark(name))
+            library = plan.workspace.prompts
+            used = used_prompt(library, GENERATION, generation_templates(library, get_benchmark(name)))
             if used.prompt_hash == plan.spec.benchmarks[name].prompt_hash:
                 yield used
 
@@ -195,25 +196,14 @@ class Answers(RowStage[AnswerItem]):
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
         """Rows, failures, tokens and cost."""
         spec = self.plan.spec
-        planned, failed = self.n_rows(spec, benchmark), rows.filter(pl.col("status") == "error").height
-        return StageResult(
-            run_id=spec.run_id,
-            stage=self.name,
-            benchmark=benchmark,
-            facts={
-                "rows": rows.height,
-                "planned": planned,
-                "question_set": spec.benchmarks[benchmark].question_set,
-                "failed": failed,
-                "failures_by_class": by_class(rows),
-                "empty": rows.filter(pl.col("answer_state").is_in(["empty", "whitespace"])).height,
-                "truncated": int(rows["truncated"].sum()),
-                "prompt_tokens": total(rows, "answer_prompt_tokens"),
-                "completion_tokens": total(rows, "answer_completion_tokens"),
-                **self.facts_of_calls(benchmark),
-            },
-            preview=self.preview(benchmark, "question_id", "status", "answer"),
-            checks=(complete_check(rows.height, planned), failures_check(failed, planned)),
+        empty = rows.filter(pl.col("answer_state").is_in(["empty", "whitespace"])).height
+        return self.described(
+            benchmark,
+            rows,
+            spec.n_planned(benchmark),
+            self.preview(benchmark, "question_id", "status", "answer"),
+            {"question_set": spec.benchmarks[benchmark].question_set},
+            {"empty": empty, "truncated": int(rows["truncated"].sum())},
         )
 
     def _benchmarks(self) -> Iterator[BenchmarkPlan]:

@@ -11,14 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import polars as pl
 
-from shaberi_dagster.lake.journal.base import Journal
 from shaberi_dagster.lake.journal.records import Call
 from shaberi_dagster.lake.schemas import CALLS, LIMIT_CHANGES, TABLES
 from shaberi_dagster.lake.store import Keys, Lake
@@ -34,15 +33,60 @@ from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import UsedPrompt
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.stages.paid import PaidCalls, Sharing
-from shaberi_dagster.runs.stages.result import StageResult
+from shaberi_dagster.util.checks import Check
 from shaberi_dagster.util.errors import EndpointError, ShaberiError
 from shaberi_dagster.util.portions import portions
 from shaberi_dagster.util.progress import StageProgress
+
+
+@dataclass(frozen=True)
+class StageResult:
+    """Result of a stage for one benchmark of one run.
+
+    Attributes:
+        run_id: The run.
+        stage: The stage's name.
+        benchmark: The benchmark.
+        facts: Plain numbers and texts, by name.
+        preview: A few rows of text for readers.
+        scores: The scores to plot, by judge.
+        checks: One for each of the stage's.
+    """
+
+    run_id: str
+    stage: str
+    benchmark: str
+    facts: dict[str, Any]
+    preview: pl.DataFrame
+    scores: dict[str, list[float]] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+
+
+MOST_FAILURES = 0.05
+
+
+def failures_check(failed: int, total: int) -> Check:
+    """`few_failures`, which only warns: what failed is tried again by the next materialisation."""
+    passed = failed <= MOST_FAILURES * total
+    return Check("few_failures", passed, f"{failed} of {total} failed", severe=False)
+
+
+def complete_check(rows: int, planned: int) -> Check:
+    """`complete`."""
+    return Check("complete", rows == planned, f"{rows} of {planned} planned rows")
+
+
+def by_class(frame: pl.DataFrame) -> dict[str, int]:
+    """Count the rows of each failure or exclusion class."""
+    counts = frame.filter(pl.col("status") != "ok").group_by("error_class").len().sort("len", descending=True)
+    return {str(name): count for name, count in counts.iter_rows()}
+
 
 UNMADE = "unmade"
 """Status of a row that a dry run knows to be missing; no stored row has it."""
 RUN_COLUMNS = ("run_id", "model", "run_tag")
 """Columns of every row of a run."""
+_TOKENS = ("prompt_tokens", "completion_tokens")
 # Many more workers than any endpoint's limit: neither those that back off nor the queue of a slow endpoint may keep a
 # fast one waiting.
 _FEWEST_WORKERS, _WORKERS_PER_SLOT = 256, 4
@@ -88,25 +132,6 @@ class Item:
 
 
 ItemT = TypeVar("ItemT", bound=Item)
-
-
-class Rows:
-    """The rows of the stages before, as a stage finds them.
-
-    Args:
-        lake: Where they are.
-    """
-
-    def __init__(self, lake: Lake) -> None:
-        self._lake = lake
-
-    def read(self, table: str, keys: Keys, columns: Sequence[str]) -> pl.DataFrame:
-        """Read rows all at once: for columns that are not texts."""
-        return self._lake.read(table, keys, list(columns))
-
-    def blocks(self, table: str, keys: Keys, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Read rows, some hundred at a time."""
-        return self._lake.blocks(table, keys, columns)
 
 
 @dataclass(frozen=True)
@@ -158,10 +183,10 @@ class Stage(ABC):
     checks: ClassVar[Mapping[str, str]]
     graded_checks: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
+    def __init__(self, plan: RunPlan, rows: Lake | None = None) -> None:
         self.plan, self.workspace = plan, plan.workspace
         self.run_ids, self.benchmarks = [plan.spec.run_id], plan.names
-        self.rows = rows or Rows(self.workspace.lake)
+        self.rows = rows or self.workspace.lake
 
     @classmethod
     def is_needed(cls, spec: RunSpec, benchmarks: Sequence[str]) -> bool:  # noqa: ARG003
@@ -207,6 +232,7 @@ class RowStage(Stage, Generic[ItemT]):
         key: Columns that tell its rows apart.
         identity: Columns in which a stored row must agree with what is planned, or it stands no more.
         final_statuses: Statuses that are results; other rows are made again.
+        tokens_of: Prefix of the columns with the tokens of its calls.
         label: The column by which progress is shown within a benchmark; "" for none.
         supersedes: Whether replaced rows are kept as superseded.
         makes_samples: Whether its rows are samples, which `generate-cache` and `quick-eval` share.
@@ -219,12 +245,13 @@ class RowStage(Stage, Generic[ItemT]):
     key: ClassVar[tuple[str, ...]]
     identity: ClassVar[tuple[str, ...]]
     final_statuses: ClassVar[tuple[str, ...]] = ("ok",)
+    tokens_of: ClassVar[str]
     label: ClassVar[str] = ""
     supersedes: ClassVar[bool] = False
     makes_samples: ClassVar[bool] = False
     result_columns: ClassVar[tuple[str, ...]]
 
-    def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
+    def __init__(self, plan: RunPlan, rows: Lake | None = None) -> None:
         super().__init__(plan, rows)
         self.lines: dict[tuple[str, str], StageProgress] = {}
 
@@ -360,7 +387,8 @@ class RowStage(Stage, Generic[ItemT]):
         lake = self.workspace.lake
         versions, survey = lake.versions(), self.survey()
         self._begin(survey)
-        if survey.is_done and not self._has_journal():
+        journaled = self.workspace.journals.stages(self.run_ids[0]) if self.has_callers else ()
+        if survey.is_done and self.name not in journaled:
             return self.results()
         with ExitStack() as stack:
             calls = stack.enter_context(JournaledCalls(self)) if self.has_callers else None
@@ -375,7 +403,7 @@ class RowStage(Stage, Generic[ItemT]):
                 calls.commit()
             writer.commit(survey.outdated, self.superseded_rows)
             if calls:
-                calls.end()
+                calls.journal.remove()  # all that is in it is in the lake
         return self.results()
 
     def results(self) -> list[StageResult]:
@@ -388,24 +416,56 @@ class RowStage(Stage, Generic[ItemT]):
         keys = {"run_id": self.run_ids, "benchmark": benchmark}
         return self.workspace.lake.scan(self.name, keys, columns).head(5).collect()
 
-    def facts_of_calls(self, benchmark: str) -> dict[str, Any]:
-        """Count calls, and their cost so far in US dollars; None where a price is unknown."""
+    def described(  # noqa: PLR0917
+        self,
+        benchmark: str,
+        rows: pl.DataFrame,
+        planned: int,
+        preview: pl.DataFrame,
+        first: Mapping[str, Any],
+        then: Mapping[str, Any],
+        n_tried: int | None = None,
+    ) -> StageResult:
+        """Describe rows by what all such stages say of them; an unknown cost is None.
+
+        Args:
+            benchmark: Which one.
+            rows: Its rows.
+            planned: Rows that there should be.
+            preview: A few rows of text for readers.
+            first: The stage's facts that come before failures.
+            then: Those that come after failures.
+            n_tried: Rows of which a few may have failed; None: those planned.
+        """
         own = [line for (name, _), line in self.lines.items() if name == benchmark]
-        facts = {"calls_made": sum(line.calls for line in own), "already_there": sum(line.reused for line in own)}
-        if not self.has_callers:
-            return facts | {"cost_usd": None}
-        keys = {"run_id": self.run_ids, "stage": self.name, "status": "ok"}
-        calls = self.workspace.lake.read("calls", keys, ["benchmark", "cost_usd"])  # the same for all benchmarks
-        costs = calls.filter(benchmark=benchmark)["cost_usd"]
-        unknown = costs.is_empty() or costs.has_nulls()
-        return facts | {"cost_usd": None if unknown else float(costs.sum())}
+        failed = rows.filter(~pl.col("status").is_in(self.final_statuses)).height
+        cost = None
+        if self.has_callers:
+            keys = {"run_id": self.run_ids, "stage": self.name, "status": "ok"}
+            # The same for all benchmarks.
+            calls = self.workspace.lake.read("calls", keys, ["benchmark", "cost_usd"])
+            costs = calls.filter(benchmark=benchmark)["cost_usd"]
+            cost = None if costs.is_empty() or costs.has_nulls() else float(costs.sum())
+        tokens = {kind: rows[f"{self.tokens_of}_{kind}"].drop_nulls() for kind in _TOKENS}
+        facts = {
+            "rows": rows.height,
+            "planned": planned,
+            **first,
+            "failed": failed,
+            "failures_by_class": by_class(rows),
+            **then,
+            **{kind: int(known.sum()) if len(known) else None for kind, known in tokens.items()},
+            "calls_made": sum(line.calls for line in own),
+            "already_there": sum(line.reused for line in own),
+            "cost_usd": cost,
+        }
+        tried = planned if n_tried is None else n_tried
+        checks = complete_check(rows.height, planned), failures_check(failed, tried)
+        return StageResult(self.run_ids[0], self.name, benchmark, facts, preview, checks=checks)
 
-    def line_of(self, item: Item) -> StageProgress:
-        """Return the progress line of an item."""
-        return self.lines[self._line_key(item.columns)]
-
-    def _line_key(self, columns: Mapping[str, Any]) -> tuple[str, str]:
-        return columns["benchmark"], columns[self.label] if self.label else ""
+    def line_of(self, columns: Mapping[str, Any]) -> StageProgress:
+        """Return the progress line of a row."""
+        return self.lines[columns["benchmark"], columns[self.label] if self.label else ""]
 
     def _begin(self, survey: Survey) -> None:
         """Show how far it is."""
@@ -414,13 +474,10 @@ class RowStage(Stage, Generic[ItemT]):
         there = survey.standing.group_by(by).agg(there=pl.len())
         self.lines = {(name, ""): StageProgress(self.name, name) for name in self.benchmarks if not self.label}
         for row in counts.join(there, on=by, how="left", maintain_order="left").fill_null(0).iter_rows(named=True):
-            key = self._line_key(row)
+            key = row["benchmark"], row[self.label] if self.label else ""
             self.lines[key] = StageProgress(self.name, *key, total=row["total"], done=row["there"], reused=row["there"])
         for line in self.lines.values():
             self.workspace.reporter.changed(line)
-
-    def _has_journal(self) -> bool:
-        return self.has_callers and self.name in self.workspace.journals.stages(self.run_ids[0])
 
     async def _make_alone(self, survey: Survey, writer: RowWriter) -> None:
         """Make rows that take no call."""
@@ -430,13 +487,16 @@ class RowStage(Stage, Generic[ItemT]):
             except Exception as error:  # noqa: BLE001 - raised again unless it is of this row
                 row = self.failed_row(item, error)
             writer.add(row)
-            line = self.line_of(item)
+            line = self.line_of(item.columns)
             line.done += 1
             self.workspace.reporter.changed(line)
 
 
 class JournaledCalls(Generic[ItemT]):
     """A stage while it makes calls: its journal is open, finished calls of an interrupted attempt are there again.
+
+    Attributes:
+        journal: The journal.
 
     Raises:
         PartitionBusyError: Another process has the journal.
@@ -450,25 +510,22 @@ class JournaledCalls(Generic[ItemT]):
         self._not_there: dict[ModelEndpoint, EndpointError] = {}
 
     def __enter__(self) -> "JournaledCalls[ItemT]":
-        self._journal = self._open()
+        self.journal = self._workspace.journals.open(self._run_id, self._stage.name)
         try:
             self._workspace.lake.refresh()  # its last user may be another host
-            if self._workspace.lake.committed("calls", self._journal.journal_id):
+            if self._workspace.lake.committed("calls", self.journal.journal_id):
                 # Killed between the commit and the end of the journal: these calls are in the lake.
-                self._journal.remove()
-                self._journal = self._open()
+                self.journal.remove()
+                self.journal = self._workspace.journals.open(self._run_id, self._stage.name)
         except BaseException:
-            self._journal.close()
+            self.journal.close()
             raise
-        if self._journal.note:
-            self._workspace.reporter.note(self._journal.note)
+        if self.journal.note:
+            self._workspace.reporter.note(self.journal.note)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._journal.close()
-
-    def _open(self) -> Journal:
-        return self._workspace.journals.open(self._run_id, self._stage.name)
+        self.journal.close()
 
     async def make(self, survey: Survey, writer: RowWriter) -> None:
         """Make all pending rows; on the loop of the process's engine.
@@ -482,10 +539,10 @@ class JournaledCalls(Generic[ItemT]):
         self._engine = workspace.engine_thread().engine
         paid = stage.paid_calls(survey.stored)
         refused_before = budget.refused
-        with self._journal.claims() as claims:
+        with self.journal.claims() as claims:
             session = CallSession(
                 self._engine,
-                self._journal,
+                self.journal,
                 stage.name,
                 paid.find,
                 budget,
@@ -532,7 +589,7 @@ class JournaledCalls(Generic[ItemT]):
             reporter.note(f"{stage.name}: {sentence}")
 
     def _show(self, item: ItemT, row: Mapping[str, Any], outcomes: Sequence[Outcome]) -> None:
-        line = self._stage.line_of(item)
+        line = self._stage.line_of(item.columns)
         if outcomes:
             line.limit = self._engine.limiter(outcomes[-1][0].endpoint).limit
         _count(line, row, outcomes, self._workspace.prices)
@@ -568,7 +625,7 @@ class JournaledCalls(Generic[ItemT]):
     def _record_limits(self, *, settled: bool) -> None:
         for endpoint, limiter in self._limiters.items():
             for change in limiter.take_changes(settled=settled):
-                self._journal.append_limit_change(endpoint.base_url, change)
+                self.journal.append_limit_change(endpoint.base_url, change)
 
     def commit(self) -> None:
         """Put the journal's calls into the lake, with their prices.
@@ -576,7 +633,7 @@ class JournaledCalls(Generic[ItemT]):
         Raises:
             ShaberiError: They could not be put there, or somebody else may have the stage by now.
         """
-        lake, journal = self._workspace.lake, self._journal
+        lake, journal = self._workspace.lake, self.journal
         limits = pl.DataFrame(
             [record | {"run_id": self._run_id, "stage": self._stage.name} for record in journal.limit_changes],
             schema=LIMIT_CHANGES.schema,
@@ -594,10 +651,6 @@ class JournaledCalls(Generic[ItemT]):
             self._workspace.record_prices(called)
             writer.commit(transaction=journal.journal_id)
         journal.check()
-
-    def end(self) -> None:
-        """Delete the journal: all that is in it is in the lake."""
-        self._journal.remove()
 
 
 def _made(stage: RowStage[ItemT], item: ItemT, make_call: CallMaker) -> Coroutine[Any, Any, dict[str, Any]]:

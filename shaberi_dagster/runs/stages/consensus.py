@@ -17,14 +17,14 @@ from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.thinking import answer_of, answer_state
 from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.runs.plan import BenchmarkPlan, RunPlan
-from shaberi_dagster.runs.prompts_used import UsedPrompt, strategy_prompts
+from shaberi_dagster.runs.prompts_used import UsedPrompt, used_prompt
 from shaberi_dagster.runs.spec import SINGLE, ModelSpec, RunSpec
 from shaberi_dagster.runs.stages.answers import Answers
-from shaberi_dagster.runs.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, RowStage
-from shaberi_dagster.runs.stages.result import StageResult, by_class, complete_check, failures_check, total
+from shaberi_dagster.runs.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, RowStage, StageResult
 from shaberi_dagster.tasks.benchmarks.questions import Question
 from shaberi_dagster.tasks.consensus.base import Candidate, Reply, Strategy, Vote, candidates_of
 from shaberi_dagster.tasks.consensus.plurality import Plurality
+from shaberi_dagster.tasks.consensus.prompts import template_names
 from shaberi_dagster.tasks.consensus.registry import STRATEGIES, make_strategies
 from shaberi_dagster.tasks.judges.rule import graded_question
 from shaberi_dagster.tasks.judges.rules.base import Grader
@@ -69,6 +69,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
     key = ("run_id", "benchmark", "question_id", "strategy")
     identity = (*("strategy_file_hash", "strategy_prompt_hash", "consensus_model", "candidates_hash"),)
     label = "strategy"
+    tokens_of = "consensus"
     result_columns = ("benchmark", "status", "error_class", "consensus_prompt_tokens", "consensus_completion_tokens")
 
     @classmethod
@@ -85,9 +86,13 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
-        """Yield the prompts of the strategies."""
+        """Yield the prompts of the strategies; most have none."""
+        library = plan.workspace.prompts
         names = dict.fromkeys(name for entry in plan.names for name in plan.spec.benchmarks[entry].strategies)
-        return strategy_prompts(plan.workspace.prompts, [name for name in names if name != SINGLE])
+        for strategy in make_strategies([name for name in names if name != SINGLE], library, lambda _: (0, {})):
+            if strategy.templates:
+                templates = template_names(*strategy.templates)
+                yield used_prompt(library, f"strategy:{strategy.name}", templates, name=f"consensus-{strategy.name}")
 
     @classmethod
     def n_rows(cls, spec: RunSpec, benchmark: str, judges: Sequence[str] = ()) -> int:  # noqa: ARG003
@@ -96,7 +101,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
 
     def planned(self) -> pl.DataFrame:
         """Return a row for each strategy and question, the single answer first."""
-        hashes = self.rows.read(Answers.name, self.keys, _SAMPLE).sort("question_id", "sample_index")
+        hashes = self.rows.read(Answers.name, self.keys, [*_SAMPLE]).sort("question_id", "sample_index")
         own = hashes.group_by("benchmark", "question_id").agg("sample_index", "answer_hash")
         found = {
             (name, question_id): dict(zip(indices, answers, strict=True))
@@ -153,6 +158,9 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             for sample in item.samples
         )
         outcome = await item.strategy.decide(item.question.question, candidates, call_model)
+        answer, text = {}, outcome.text
+        if text is not None:
+            answer = {"answer": text, "answer_hash": sha256_text(text), "answer_state": answer_state(text)}
         return row | {
             "status": outcome.status,
             "error_class": outcome.error_class,
@@ -161,31 +169,16 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
             "details": orjson.dumps(dict(outcome.details)).decode(),
             "calls": len(calls),
             "latency_seconds": time.monotonic() - started if fresh else None,
-            **_answer(outcome.text),
+            **answer,
             **usage_columns("consensus", calls),
         }
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
         """Rows, failures, tokens and cost."""
-        spec, failed = self.plan.spec, rows.filter(pl.col("status") != "ok").height
-        strategies, planned = list(spec.benchmarks[benchmark].strategies), self.n_rows(spec, benchmark)
-        return StageResult(
-            run_id=spec.run_id,
-            stage=self.name,
-            benchmark=benchmark,
-            facts={
-                "rows": rows.height,
-                "planned": planned,
-                "strategies": strategies,
-                "failed": failed,
-                "failures_by_class": by_class(rows),
-                "prompt_tokens": total(rows, "consensus_prompt_tokens"),
-                "completion_tokens": total(rows, "consensus_completion_tokens"),
-                **self.facts_of_calls(benchmark),
-            },
-            preview=self.preview(benchmark, "strategy", "question_id", "status", "answer"),
-            checks=(complete_check(rows.height, planned), failures_check(failed, planned)),
-        )
+        planned = self.n_rows(self.plan.spec, benchmark)
+        preview = self.preview(benchmark, "strategy", "question_id", "status", "answer")
+        strategies = list(self.plan.spec.benchmarks[benchmark].strategies)
+        return self.described(benchmark, rows, planned, preview, {"strategies": strategies}, {})
 
     def caller(self, columns: Mapping[str, Any]) -> Caller | None:
         """The strategy, if it makes calls."""
@@ -200,7 +193,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
 
     def possible_endpoints(self, pending: pl.DataFrame) -> AbstractSet[ModelEndpoint]:
         """The model that makes the strategies' calls, if one of them may make any."""
-        texts = self.rows.read(Answers.name, self.keys, (*_SAMPLE, "answer_state")).filter(answer_state="text")
+        texts = self.rows.read(Answers.name, self.keys, [*_SAMPLE, "answer_state"]).filter(answer_state="text")
         for plan in self.plan.benchmarks.values():
             shared = texts.filter(pl.col("sample_index").is_in(list(plan.settings.shared)), benchmark=plan.name)
             candidates = shared.group_by("question_id").agg(candidates=pl.len())
@@ -262,14 +255,17 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         hashes: Mapping[int, str | None],
     ) -> dict[str, Any]:
         asking = strategy if strategy and strategy.templates else None
+        # Plurality counts what the benchmark's rule reads, so another version of the rule may elect another answer.
+        grader = _grader(one) if isinstance(strategy, Plurality) else None
+        used = [part for part in (grader, strategy) if part]
         candidates = [answer for index, answer in hashes.items() if index in _candidates(one, strategy)]
         return {
             "run_id": self.run_ids[0],
             "benchmark": one.name,
             "question_id": question.question_id,
             "strategy": strategy.name if strategy else SINGLE,
-            "strategy_version": _version(one, strategy),
-            "strategy_file_hash": _file_hash(one, strategy),
+            "strategy_version": max((part.version for part in used), default=1),
+            "strategy_file_hash": next((part.file_sha256 for part in used), None),
             "strategy_prompt_hash": asking.prompt_hash if asking else None,
             "consensus_model": self._consensus.model if asking else None,
             "candidates_hash": sha256_json(candidates),
@@ -277,7 +273,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
 
     def _samples(self) -> Iterator[tuple[tuple[str, str], list[Sample]]]:
         """The samples of each question, by index, as soon as the last of them is read."""
-        counts = self.rows.read(Answers.name, self.keys, _SAMPLE).group_by("benchmark", "question_id").len()
+        counts = self.rows.read(Answers.name, self.keys, [*_SAMPLE]).group_by("benchmark", "question_id").len()
         missing = {(benchmark, question_id): count for benchmark, question_id, count in counts.iter_rows()}
         found: dict[tuple[str, str], list[Sample]] = {}
         for block in self.rows.blocks(Answers.name, self.keys, (*_SAMPLE, *_TEXTS)):
@@ -319,26 +315,8 @@ def _max_tokens(plan: BenchmarkPlan) -> int:
     return plan.benchmark.generation.sampling.max_tokens if most is None else most
 
 
-def _version(plan: BenchmarkPlan, strategy: Strategy | None) -> int:
-    if strategy is None:
-        return 1
-    return _version_of_vote(plan) if isinstance(strategy, Plurality) else strategy.version
-
-
-def _file_hash(plan: BenchmarkPlan, strategy: Strategy | None) -> str | None:
-    """Return the hash of a plugin's strategy, or of a plugin's rule that reads for plurality."""
-    used = (_grader(plan) if isinstance(strategy, Plurality) else None) or strategy
-    return used.file_sha256 if used else None
-
-
 def _grader(plan: BenchmarkPlan) -> Grader | None:
     return GRADERS.use(plan.benchmark.grader) if plan.benchmark.has_rule else None
-
-
-def _version_of_vote(plan: BenchmarkPlan) -> int:
-    """Plurality counts what the benchmark's rule reads, so another version of the rule may elect another answer."""
-    grader = _grader(plan)
-    return max(Plurality.version, grader.version) if grader else Plurality.version
 
 
 def _vote(plan: BenchmarkPlan, question: Question) -> Vote:
@@ -369,9 +347,3 @@ def _single(samples: Sequence[Sample]) -> dict[str, Any]:
     names = ("status", "error_class", "error_message", "answer", "answer_hash", "answer_state")
     no_call = {"winner": 0, "details": "{}", "calls": 0} | usage_columns("consensus", [])
     return {name: row[name] for name in names} | no_call
-
-
-def _answer(text: str | None) -> dict[str, Any]:
-    if text is None:
-        return {}
-    return {"answer": text, "answer_hash": sha256_text(text), "answer_state": answer_state(text)}

@@ -1,24 +1,23 @@
 """A run from its spec to its metrics: the stages by name, with their effect on the run's state."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import dropwhile
 
 import orjson
 
 from shaberi_dagster.lake.damage import damage_behind
-from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.endpoints import EMBEDDED_URL, api_key, check_bound
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.prompts_used import new_prompts, record_prompts
+from shaberi_dagster.runs.results.results_tree import is_exported
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stages.base import StageResult
 from shaberi_dagster.runs.stages.consensus import ConsensusAnswers
 from shaberi_dagster.runs.stages.imported import reprocess_imported
 from shaberi_dagster.runs.stages.metrics import Metrics, set_status
 from shaberi_dagster.runs.stages.ordered import CALLING_NAMES, calling_stage, stage_named
 from shaberi_dagster.runs.stages.pass_outputs import PassOutputs
-from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.stored import stored_spec
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.util.errors import PartitionBusyError, ShaberiError, is_interrupt
@@ -78,65 +77,44 @@ def materialize(
 def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str], workspace: Workspace) -> bool:
     """Return whether `materialize` would change nothing: no call, row, state of the run, or file of its results.
 
+    Scores and metrics take no call, so they are derived to find out.
+
     Args:
         spec: The run as it is planned.
         benchmarks: Some of its benchmarks.
         stages: Which stages; with `metrics` the benchmarks must be complete too.
-        workspace: Where to read; nothing is written and no model is called.
+        workspace: Where to read, and to write what is derived otherwise than it is stored.
     """
-    lake = workspace.lake
+    lake, calling = workspace.lake, [name for name in stages if name in CALLING_NAMES]
     rows = lake.read("runs", {"run_id": spec.run_id}, ["spec", "status_by_benchmark"]).rows()
     if not rows or RunSpec.read(rows[0][0]) != spec:
         return False
     states = orjson.loads(rows[0][1] or "{}")
     if Metrics.name in stages and any(states.get(name) != "complete" for name in benchmarks if spec.is_made_here(name)):
         return False
-    if not workspace.is_published(spec.run_id):
+    # A journal is of an attempt that was interrupted, or of one at work.
+    is_journaled = not set(stages).isdisjoint(workspace.journals.stages(spec.run_id))
+    if is_journaled or not is_exported(lake, spec.run_id, workspace.settings.results):
         return False
-    if not set(stages).isdisjoint(workspace.journals.stages(spec.run_id)):
-        return False  # of an attempt that was interrupted, or of one at work
     try:
         plan = RunPlan(spec, benchmarks, workspace)
         asked = [stage_named(name) for name in stages if spec.origin == "own" or stage_named(name).continues_imported]
         used = (prompt for stage in asked for prompt in stage.prompts(plan))
-        return not new_prompts(lake, used) and all(_is_done(name, spec, benchmarks, workspace) for name in stages)
+        if new_prompts(lake, used) or not all(_is_done(name, spec, benchmarks, workspace) for name in calling):
+            return False
+        versions = lake.versions()
+        for name in (name for name in stages if name not in CALLING_NAMES):
+            if spec.origin == "imported":
+                reprocess_imported(name, [spec.run_id], benchmarks, workspace)
+            else:
+                stage_named(name)(plan).materialize()
+        return lake.versions() == versions
     except ShaberiError:
         return False  # what is wrong is said by the stage itself
 
 
 def _is_done(stage: str, spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> bool:
-    if stage in CALLING_NAMES:
-        return calling_stage(stage)(RunPlan(spec, benchmarks, workspace)).survey().is_done
-    rehearsal = _Rehearsal(workspace.settings, workspace.environment)
-    try:
-        if spec.origin == "imported":
-            reprocess_imported(stage, [spec.run_id], benchmarks, rehearsal)
-        else:
-            stage_named(stage)(RunPlan(spec, benchmarks, rehearsal)).materialize()
-    except _SomethingToDoError:
-        return False
-    return True
-
-
-class _SomethingToDoError(Exception):
-    """Something would be written."""
-
-
-class _Rehearsal(Workspace):
-    """A workspace in which what is derived ends where it would write something."""
-
-    @cached_property
-    def lake(self) -> Lake:
-        """The lake, which cannot be written."""
-        return _UnwrittenLake(self.settings.warehouse)
-
-
-class _UnwrittenLake(Lake):
-    def replace(self, *_: object, **__: object) -> None:
-        raise _SomethingToDoError
-
-    def append(self, *_: object, **__: object) -> None:
-        raise _SomethingToDoError
+    return calling_stage(stage)(RunPlan(spec, benchmarks, workspace)).survey().is_done
 
 
 def endpoints_to_call(
@@ -170,20 +148,6 @@ def check_keys(spec: RunSpec, workspace: Workspace) -> None:
     """
     for endpoint in endpoints_to_call(spec, workspace):
         check_bound(endpoint, workspace.environment)
-
-
-def check_prompts(
-    spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str], workspace: Workspace, judges: Sequence[str] = ()
-) -> None:
-    """Find a prompt that is missing or broken before anything is paid for; the arguments are those of `materialize`.
-
-    Raises:
-        PromptError: There is one.
-    """
-    plan = RunPlan(spec, benchmarks, workspace, judges)
-    for stage in stages:
-        for _ in stage_named(stage).prompts(plan):
-            pass
 
 
 def check_endpoints(

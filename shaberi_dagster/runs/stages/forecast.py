@@ -7,7 +7,7 @@ what hangs on its reply is counted from the fewest to the most calls that it can
 
 import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,14 +18,15 @@ import polars as pl
 
 from shaberi_dagster.lake.journal.records import Call
 from shaberi_dagster.lake.schemas import TABLES
-from shaberi_dagster.lake.store import Keys
+from shaberi_dagster.lake.store import Keys, Lake
+from shaberi_dagster.llm.prices import PriceList
 from shaberi_dagster.llm.request import ChatRequest
 from shaberi_dagster.llm.types import Message
 from shaberi_dagster.runs.forecast import NO_CALL, Forecast, sum_if_known
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.stages.answers import Answers
-from shaberi_dagster.runs.stages.base import UNMADE, Caller, Item, Rows, RowStage
+from shaberi_dagster.runs.stages.base import UNMADE, Caller, Item, RowStage
 from shaberi_dagster.runs.stages.ordered import CALLING_STAGES
 from shaberi_dagster.runs.workspace import Workspace
 
@@ -93,8 +94,7 @@ def forecast(
             stage = kind(plan, rows)
             if stage.has_callers:
                 groups = asyncio.run(_foresee(stage, rows, counted))
-                pricing = _Pricing(plan, history, now)
-                estimates += [pricing.estimate(kind.name, *key, group) for key, group in groups.items()]
+                estimates += [_estimate(plan, history, now, kind.name, *key, group) for key, group in groups.items()]
     return estimates
 
 
@@ -121,30 +121,29 @@ class _Group:
 _Groups = dict[tuple[str, Caller], _Group]
 
 
-class _Foreseen(Rows):
+class _Foreseen(Lake):
     """The rows as they would be: stored ones, those that need no further call, and a mark for each of the others."""
 
     def __init__(self, workspace: Workspace) -> None:
-        super().__init__(workspace.lake)
+        super().__init__(workspace.settings.warehouse)
         self.overlays: dict[str, tuple[list[str], pl.DataFrame]] = {}
 
-    def lay(self, stage: RowStage[Any], rows: Sequence[Mapping[str, Any]]) -> None:
-        """Put rows in the place of those that a stage would make."""
-        self.overlays[stage.name] = list(stage.key), pl.DataFrame(rows, schema=TABLES[stage.name].schema)
-
-    def read(self, table: str, keys: Keys, columns: Sequence[str]) -> pl.DataFrame:
+    def read(self, table: str, keys: Keys | None = None, columns: list[str] | None = None) -> pl.DataFrame:
         """Read rows as they would be."""
         return pl.concat(self.blocks(table, keys, columns))
 
-    def blocks(self, table: str, keys: Keys, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    def blocks(
+        self, table: str, keys: Keys | None = None, columns: Sequence[str] | None = None
+    ) -> Iterator[pl.DataFrame]:
         """Read rows as they would be, some hundred at a time."""
         if table not in self.overlays:
-            yield super().read(table, keys, columns)
+            yield self.scan(table, keys, columns).collect()
             return
         key, overlay = self.overlays[table]
-        stored = super().read(table, keys, list(dict.fromkeys((*columns, *key))))
-        yield stored.join(overlay, on=key, how="anti", nulls_equal=True).select(columns)
-        yield overlay.select(columns)
+        wanted = columns or overlay.columns
+        stored = self.scan(table, keys, list(dict.fromkeys((*wanted, *key)))).collect()
+        yield stored.join(overlay, on=key, how="anti", nulls_equal=True).select(wanted)
+        yield overlay.select(wanted)
 
 
 class _Replay:
@@ -162,10 +161,6 @@ class _Replay:
         self._found: dict[str, Call] = {}
         self.needed: list[ChatRequest] = []
         self.replies = 0
-
-    def begin(self) -> None:
-        """Forget the item before."""
-        self.needed, self.replies = [], 0
 
     def prefetch(self, requests: Iterable[ChatRequest]) -> None:
         """Look many requests up at once."""
@@ -196,11 +191,6 @@ class _Replay:
         return self._journal.get(request.request_hash) or self._found.get(request.request_hash)
 
 
-def _payer(stage: RowStage[Any], request: ChatRequest) -> str:
-    """Return the run that pays for a request; "" where the runs of a command pay once for all of them."""
-    return "" if stage.sharing.may_take(request.model, request.endpoint.base_url) else stage.run_ids[0]
-
-
 async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str, str]]) -> _Groups:
     """Count the calls of a stage, and let the next one see its rows."""
     survey = stage.survey()
@@ -211,7 +201,7 @@ async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str
     for row in survey.standing.iter_rows(named=True):
         if caller := stage.caller(row):
             groups[row["benchmark"], caller].there += 1
-    items = list(stage.items(survey.pending))
+    items, (run_id,) = list(stage.items(survey.pending)), stage.run_ids
     replay = _Replay(stage, survey.stored)
     replay.prefetch(item.request for item in items if item.request)
     made = []
@@ -223,7 +213,12 @@ async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str
             continue
         group, (low, high) = groups[item.columns["benchmark"], caller], item.calls
         if not item.inputs_missing:
-            fresh = {(_payer(stage, request), request.request_hash) for request in replay.needed} - counted
+            # The runs of a command pay once for all of them where calls are shared.
+            shared = stage.sharing.may_take
+            fresh = {
+                ("" if shared(request.model, request.endpoint.base_url) else run_id, request.request_hash)
+                for request in replay.needed
+            } - counted
             counted |= fresh
             later = [max(total - replay.replies - len(replay.needed), 0) if fresh else 0 for total in (low, high)]
             low, high = (len(fresh) + more for more in later)
@@ -233,13 +228,13 @@ async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str
             known = replay.needed[0].messages if replay.needed and not item.inputs_missing else None
             text, answers = ("", 0) if known else stage.estimate_prompt(item)
             group.prompts.append((item.columns["question_id"], known or (Message("user", text),), answers))
-    rows.lay(stage, made)
+    rows.overlays[stage.name] = list(stage.key), pl.DataFrame(made, schema=TABLES[stage.name].schema)
     return groups
 
 
 async def _made(stage: RowStage[Any], item: Item, replay: _Replay) -> dict[str, Any] | None:
     """The row of an item; None when it needs a call, and then `replay` has the calls that it needs by now."""
-    replay.begin()
+    replay.needed, replay.replies = [], 0
     if item.request and replay.lacks(item.request):
         return None
     making = asyncio.ensure_future(stage.make(item, replay))
@@ -256,80 +251,69 @@ async def _made(stage: RowStage[Any], item: Item, replay: _Replay) -> dict[str, 
     return None
 
 
-class _Pricing:
-    """Expected tokens and cost of calls.
+def _estimate(  # noqa: PLR0917
+    plan: RunPlan, history: "_History", now: datetime, stage: str, benchmark: str, caller: Caller, group: _Group
+) -> Forecast:
+    """Return the expected tokens and cost of the calls of a group, at the prices of a day."""
+    question_ids = {question_id for question_id, *_ in group.prompts}
+    past = history.find(stage, benchmark, caller.model, question_ids) if group.high else None
+    falls_back = caller.falls_back and group.low > 0
+    n_calls, n_fallback = (group.low if falls_back else group.high), None if falls_back else 0.0
+    fallback = _Average()
+    if past:
+        average, basis = past.average, past.basis
+        if falls_back:
+            fallback, n_fallback = past.fallback, group.low * past.fallback_share
+    elif group.high:
+        answer = _answer_tokens(plan.spec, history, benchmark, question_ids)
+        prompt = fmean(rough_tokens(messages) + n * answer for _, messages, n in group.prompts)
+        average, basis = _Average(prompt, caller.max_tokens), TEMPLATE
+    else:
+        average, basis = _Average(), NO_CALL
+    parts = [(n_calls, average), (n_fallback or 0.0, fallback)]
+    settings, prices = plan.spec.benchmarks[benchmark], plan.workspace.prices
+    return Forecast(
+        run_id=plan.spec.run_id,
+        benchmark=benchmark,
+        question_set=settings.question_set,
+        source=settings.source,
+        stage=stage,
+        model=caller.name,
+        rows_planned=group.planned,
+        rows_there=group.there,
+        calls=group.low,
+        calls_most=group.high,
+        fallback_calls=n_fallback,
+        prompt_tokens=round(sum(n * average.prompt for n, average in parts)),
+        completion_tokens=round(sum(n * min(average.completion, caller.max_tokens) for n, average in parts)),
+        cost_usd=sum_if_known(_cost(prices, now, caller, n, average) for n, average in parts),
+        basis=basis,
+        upper_bound=bool(group.high) and past is None,
+    )
 
-    Args:
-        plan: The run.
-        history: Finished calls.
-        now: The date of the prices.
-    """
 
-    def __init__(self, plan: RunPlan, history: "_History", now: datetime) -> None:
-        self._plan, self._history, self._now = plan, history, now
+def _answer_tokens(spec: RunSpec, history: "_History", benchmark: str, question_ids: AbstractSet[str]) -> float:
+    """Tokens of an answer that is not there yet, as others will see it: without the model's reasoning."""
+    if spec.endpoint is None:
+        return 0.0  # it was imported, or a part of what was: all its answers are there
+    most = spec.benchmarks[benchmark].sampling.max_tokens
+    past = history.find(Answers.name, benchmark, spec.model, question_ids)
+    return min(past.average.completion - past.average.reasoning, most) if past else most
 
-    def estimate(self, stage: str, benchmark: str, caller: Caller, group: _Group) -> Forecast:
-        """Return the forecast of a group."""
-        question_ids = {question_id for question_id, *_ in group.prompts}
-        past = self._history.find(stage, benchmark, caller.model, question_ids) if group.high else None
-        falls_back = caller.falls_back and group.low > 0
-        n_calls, n_fallback = (group.low if falls_back else group.high), None if falls_back else 0.0
-        fallback = _Average()
-        if past:
-            average, basis = past.average, past.basis
-            if falls_back:
-                fallback, n_fallback = past.fallback, group.low * past.fallback_share
-        elif group.high:
-            answer = self._answer_tokens(benchmark, question_ids)
-            prompt = fmean(rough_tokens(messages) + n * answer for _, messages, n in group.prompts)
-            average, basis = _Average(prompt, caller.max_tokens), TEMPLATE
-        else:
-            average, basis = _Average(), NO_CALL
-        parts = [(n_calls, average), (n_fallback or 0.0, fallback)]
-        settings = self._plan.spec.benchmarks[benchmark]
-        return Forecast(
-            run_id=self._plan.spec.run_id,
-            benchmark=benchmark,
-            question_set=settings.question_set,
-            source=settings.source,
-            stage=stage,
-            model=caller.name,
-            rows_planned=group.planned,
-            rows_there=group.there,
-            calls=group.low,
-            calls_most=group.high,
-            fallback_calls=n_fallback,
-            prompt_tokens=round(sum(n * average.prompt for n, average in parts)),
-            completion_tokens=round(sum(n * min(average.completion, caller.max_tokens) for n, average in parts)),
-            cost_usd=sum_if_known([self._cost(caller, n, average) for n, average in parts]),
-            basis=basis,
-            upper_bound=bool(group.high) and past is None,
-        )
 
-    def _answer_tokens(self, benchmark: str, question_ids: AbstractSet[str]) -> float:
-        """Tokens of an answer that is not there yet, as others will see it: without the model's reasoning."""
-        spec = self._plan.spec
-        if spec.endpoint is None:
-            return 0.0  # it was imported, or a part of what was: all its answers are there
-        most = spec.benchmarks[benchmark].sampling.max_tokens
-        past = self._history.find(Answers.name, benchmark, spec.model, question_ids)
-        return min(past.average.completion - past.average.reasoning, most) if past else most
-
-    def _cost(self, caller: Caller, n_calls: float, average: "_Average") -> float | None:
-        """The list price of that many average calls."""
-        if not n_calls:
-            return 0.0
-        each = self._plan.workspace.prices.cost(
-            {
-                "model": caller.model,
-                "base_url": caller.endpoint.base_url,
-                "prompt_tokens": round(average.prompt),
-                "completion_tokens": round(min(average.completion, caller.max_tokens)),
-                "cached_tokens": round(average.cached),
-                "created_at": self._now,
-            }
-        )
-        return None if each is None else n_calls * each.usd
+def _cost(prices: PriceList, now: datetime, caller: Caller, n_calls: float, average: "_Average") -> float | None:
+    """The list price of that many average calls."""
+    if not n_calls:
+        return 0.0
+    facts = {"model": caller.model, "base_url": caller.endpoint.base_url, "created_at": now}
+    prompt, completion = round(average.prompt), round(min(average.completion, caller.max_tokens))
+    tokens = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "cached_tokens": round(average.cached),
+    }
+    each = prices.cost(facts | tokens)
+    return None if each is None else n_calls * each.usd
 
 
 def rough_tokens(messages: Iterable[Message]) -> float:
@@ -365,15 +349,10 @@ class _Average:
 class _Past:
     """Finished calls that tell what the next ones will be like."""
 
-    n_calls: int
-    scope: str
+    basis: str
     average: _Average
     fallback_share: float
     fallback: _Average
-
-    @property
-    def basis(self) -> str:
-        return f"history: {self.n_calls:,} call{'s' if self.n_calls > 1 else ''}{self.scope}"
 
 
 class _History:
@@ -402,7 +381,8 @@ class _History:
             if n_calls := int(first["len"].sum()):
                 own = scope != _OTHER_MODELS  # whether prompts are cached is the model's own
                 share = int(fallback["len"].sum()) / n_calls
-                return _Past(n_calls, scope, _average(first, cached=own), share, _average(fallback, cached=own))
+                basis = f"history: {n_calls:,} call{'s' if n_calls > 1 else ''}{scope}"
+                return _Past(basis, _average(first, cached=own), share, _average(fallback, cached=own))
         return None
 
 

@@ -3,19 +3,19 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 
-import orjson
 import polars as pl
 
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.plan import RunPlan
 from shaberi_dagster.runs.planning import with_pipeline
 from shaberi_dagster.runs.spec import RunSpec
+from shaberi_dagster.runs.stages.base import StageResult
 from shaberi_dagster.runs.stages.consensus import ConsensusAnswers
 from shaberi_dagster.runs.stages.judgements import Judgements
 from shaberi_dagster.runs.stages.metrics import Metrics, measure_runs, set_status
 from shaberi_dagster.runs.stages.pass_outputs import PassOutputs, examine_imported, passes_of
-from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.stages.scores import Scores, score_runs
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
@@ -47,7 +47,8 @@ def made_together(stage: str, run_ids: Sequence[str], lake: Lake) -> list[str]:
     """
     imported = imported_among(run_ids, lake)
     if stage == PassOutputs.name:
-        return [run_id for run_id, spec in _specs(imported, lake).items() if not _asks(spec)]
+        specs = _specs(imported, lake).items()
+        return [run_id for run_id, spec in specs if not any(own.endpoint for own in chain(*spec.passes))]
     return [] if stage in {ConsensusAnswers.name, Judgements.name} else imported
 
 
@@ -148,11 +149,6 @@ def _specs(run_ids: Sequence[str], lake: Lake) -> dict[str, RunSpec]:
     return {run_id: RunSpec.read(spec) for run_id, spec in runs.select("run_id", "spec").iter_rows()}
 
 
-def _asks(spec: RunSpec) -> bool:
-    """Return whether a pass of the run asks a model."""
-    return any(settings.endpoint for pipeline in spec.passes for settings in pipeline)
-
-
 def _planned(specs: Iterable[RunSpec], benchmarks: Sequence[str], lake: Lake) -> pl.DataFrame:
     """run_id, base_tag, run_number, benchmark, n_planned, n_questions and judges, where there is a judge.
 
@@ -186,12 +182,9 @@ def _planned(specs: Iterable[RunSpec], benchmarks: Sequence[str], lake: Lake) ->
 
 
 def _by_pipelines(specs: Mapping[str, RunSpec]) -> Iterator[tuple[list[str], Sequence[Passes]]]:
-    """Runs that have the same pipelines, and these."""
-    alike: dict[bytes, list[str]] = defaultdict(list)
+    """Yield runs that have the same pipelines, and these."""
+    alike: dict[str, list[str]] = defaultdict(list)
     for run_id, spec in specs.items():
-        in_spec = orjson.dumps(
-            [[settings.model_dump(mode="json") for settings in pipeline] for pipeline in spec.passes]
-        )
-        alike[in_spec].append(run_id)
+        alike[spec.model_dump_json(include={"passes"})].append(run_id)
     for run_ids in alike.values():
         yield run_ids, passes_of(specs[run_ids[0]])

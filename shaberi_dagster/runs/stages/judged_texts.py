@@ -4,9 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from shaberi_dagster.lake.store import Keys
+from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.runs.stages.answers import Answers
-from shaberi_dagster.runs.stages.base import Rows
 from shaberi_dagster.runs.stages.consensus import ConsensusAnswers
 
 KEY = ("benchmark", "question_id", "sample_index", "strategy")
@@ -17,12 +16,12 @@ _LACKING = {
 """A sample is of no strategy; a consensus is no sample, and whether a limit cut it is not known."""
 
 
-def read(rows: Rows, keys: Keys, columns: Sequence[str]) -> pl.DataFrame:
+def read(rows: Lake, keys: Keys, columns: Sequence[str]) -> pl.DataFrame:
     """These columns of all of them, samples first: for columns that are not texts."""
     return pl.concat([_whole(rows.read(table, keys, _own(table, columns)), table, columns) for table in _LACKING])
 
 
-def blocks(rows: Rows, keys: Keys, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+def blocks(rows: Lake, keys: Keys, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
     """These columns of some hundred at a time, samples first."""
     for table in _LACKING:
         for block in rows.blocks(table, keys, _own(table, columns)):

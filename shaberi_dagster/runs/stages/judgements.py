@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ import polars as pl
 
 from shaberi_dagster.lake.journal.records import Call
 from shaberi_dagster.lake.schemas import JUDGEMENTS
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.lake.writer import RowWriter
 from shaberi_dagster.llm.request import CallMaker, ModelEndpoint
 from shaberi_dagster.llm.types import CallRange
@@ -19,9 +21,16 @@ from shaberi_dagster.runs.prompts_used import UsedPrompt, judge_prompts
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.stages import judged_texts
 from shaberi_dagster.runs.stages.answers import Answers
-from shaberi_dagster.runs.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, JournaledCalls, Rows, RowStage
+from shaberi_dagster.runs.stages.base import (
+    RUN_COLUMNS,
+    UNMADE,
+    Caller,
+    Item,
+    JournaledCalls,
+    RowStage,
+    StageResult,
+)
 from shaberi_dagster.runs.stages.consensus import ConsensusAnswers
-from shaberi_dagster.runs.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.tasks.benchmarks.registry import RULE, get_benchmark
 from shaberi_dagster.tasks.judges.adopted import own_judge
 from shaberi_dagster.tasks.judges.base import Case, Judge, not_judged
@@ -75,13 +84,14 @@ class Judgements(RowStage[JudgementItem]):
     final_statuses = ("ok", "excluded")
     label = "judge"
     supersedes = True
+    tokens_of = "judge"
     result_columns = (
         *("benchmark", "judge", "strategy", "question_id", "sample_index", "answer_hash", "superseded"),
         *("status", "error_class", "score", "score_source", "out_of_scale", "finish_reason"),
         *("judge_prompt_tokens", "judge_completion_tokens"),
     )
 
-    def __init__(self, plan: RunPlan, rows: Rows | None = None) -> None:
+    def __init__(self, plan: RunPlan, rows: Lake | None = None) -> None:
         super().__init__(plan, rows)
         self._judges = {part.name: _judges(plan, part) for part in plan.benchmarks.values()}
 
@@ -166,40 +176,29 @@ class Judgements(RowStage[JudgementItem]):
         judges = list(self.plan.spec.benchmarks[benchmark].judges)
         standing = rows.filter(~pl.col("superseded"), pl.col("judge").is_in(judges))
         scored = standing.filter(pl.col("score").is_not_null())
-        failed = standing.filter(pl.col("status").is_in(["error", "skipped"])).height
         outside = int(standing["out_of_scale"].sum())
         answers = self._slim([benchmark])
         unlike = standing.join(answers, on=[*judged_texts.KEY, "answer_hash"], how="anti", nulls_equal=True).height
-        planned = self.n_rows(self.plan.spec, benchmark)
-        return StageResult(
-            run_id=self.run_ids[0],
-            stage=self.name,
-            benchmark=benchmark,
-            facts={
-                "rows": standing.height,
-                "planned": planned,
-                "superseded_rows": int(rows["superseded"].sum()),
-                "judges": judges,
-                "failed": failed,
-                "failures_by_class": by_class(standing),
+        told = f"{outside} of {standing.height} judgements are outside the scale"
+        result = self.described(
+            benchmark,
+            standing,
+            self.n_rows(self.plan.spec, benchmark),
+            self.preview(benchmark, "judge", "question_id", "status", "score", "judge_output"),
+            {"superseded_rows": int(rows["superseded"].sum()), "judges": judges},
+            {
                 "mean_score": scored["score"].mean(),
                 "score_sources": dict(scored.group_by("score_source").len().sort("score_source").iter_rows()),
                 "truncated": standing.filter(pl.col("finish_reason") == "length").height,
-                "prompt_tokens": total(standing, "judge_prompt_tokens"),
-                "completion_tokens": total(standing, "judge_completion_tokens"),
-                **self.facts_of_calls(benchmark),
             },
-            preview=self.preview(benchmark, "judge", "question_id", "status", "score", "judge_output"),
+            n_tried=standing.height,
+        )
+        return replace(
+            result,
             scores={str(name): part["score"].to_list() for (name,), part in scored.group_by("judge")},
             checks=(
-                complete_check(standing.height, planned),
-                failures_check(failed, standing.height),
-                Check(
-                    "within_scale",
-                    outside == 0,
-                    f"{outside} of {standing.height} judgements are outside the scale",
-                    severe=False,
-                ),
+                *result.checks,
+                Check("within_scale", outside == 0, told, severe=False),
                 Check("fresh", unlike == 0, f"{unlike} judgements are stale or orphaned"),
             ),
         )
@@ -237,15 +236,12 @@ class Judgements(RowStage[JudgementItem]):
         """Read what judges said by today's parser, and let rules of another version grade again."""
         ruled = [name for name in self.benchmarks if get_benchmark(name).has_rule]
         judged = [name for name in self.benchmarks if name not in ruled]
-        results = self._of(judged).reparse() if judged else []
+        results = Judgements(RunPlan(self.plan.spec, judged, self.workspace)).reparse() if judged else []
         if not ruled:
             return results
-        rules = self._of(ruled)
+        rules = Judgements(RunPlan(self.plan.spec, ruled, self.workspace))
         rules.regrade()
         return results + rules.materialize()
-
-    def _of(self, benchmarks: Sequence[str]) -> "Judgements":
-        return Judgements(RunPlan(self.plan.spec, benchmarks, self.workspace))
 
     def reparse(self) -> list[StageResult]:
         """Find the scores in the judges' stored outputs again, by today's parser; no call is made.
@@ -256,13 +252,7 @@ class Judgements(RowStage[JudgementItem]):
         stored = self.workspace.lake.read(self.name, self.keys).filter(
             ~pl.col("superseded"), pl.col("judge_output").is_not_null()
         )
-        calls = self._calls_of(stored)
-
-        def found_again(row: Mapping[str, Any], answer: Mapping[str, Any]) -> Mapping[str, Any] | None:
-            found = self._found_again(row, answer, calls)
-            return found if found and any(found[name] != row[name] for name in _FOUND) else None
-
-        moved = self._replace(stored, found_again)
+        moved = self._replace(stored, partial(self._found_again, self._calls_of(stored)))
         for (name, judge), rows in stored.group_by("benchmark", "judge", maintain_order=True):
             line = StageProgress(self.name, name, judge, total=rows.height, done=rows.height, reused=rows.height)
             self.lines[name, judge] = line
@@ -320,7 +310,7 @@ class Judgements(RowStage[JudgementItem]):
         """
         answers = {tuple(row[name] for name in judged_texts.KEY): row for row in self._answers()}
         moved: list[tuple[Mapping[str, Any], Mapping[str, Any]]] = []
-        with JournaledCalls(self) as journal, RowWriter(self.workspace.lake, self.name) as writer:
+        with JournaledCalls(self) as calls, RowWriter(self.workspace.lake, self.name) as writer:
             for row in stored.iter_rows(named=True):
                 answer = answers.get(tuple(row[name] for name in judged_texts.KEY))
                 if answer is None or answer["answer_hash"] != row["answer_hash"]:
@@ -328,21 +318,18 @@ class Judgements(RowStage[JudgementItem]):
                 if changed := found(row, answer):
                     writer.add(after := {**row, **changed, "created_at": datetime.now(UTC)})
                     moved.append((row, after))
-            journal.commit()
+            calls.commit()
             keys = [{name: row[name] for name in self.key} for row, _ in moved]
             writer.commit(
                 pl.DataFrame(keys, schema={name: stored.schema[name] for name in self.key}), self.superseded_rows
             )
-            journal.end()
+            calls.journal.remove()
         return moved
 
     def _found_again(
-        self,
-        row: Mapping[str, Any],
-        answer: Mapping[str, Any],
-        calls: Mapping[tuple[str, str], Call],
+        self, calls: Mapping[tuple[str, str], Call], row: Mapping[str, Any], answer: Mapping[str, Any]
     ) -> dict[str, Any] | None:
-        """Parse the outputs of a stored judgement with today's parser; None where there is nothing to parse."""
+        """Parse the outputs of a stored judgement with today's parser; None where that finds nothing else."""
         judge = next((judge for judge in self._judges[row["benchmark"]] if judge.name == row["judge"]), None)
         first = calls.get((row["request_hash"], row["judge_output"]))
         second = calls.get((row["fallback_request_hash"], row["fallback_output"]))
@@ -358,7 +345,7 @@ class Judgements(RowStage[JudgementItem]):
         found = dict.fromkeys((*_FOUND, "error_message", "out_of_scale")) | judge.judged(case, first, second)
         if row["status"] == "ok" and found["error_class"] == OUT_OF_SCALE:
             return None  # made while such scores counted, and it counts until it is judged again
-        return found
+        return found if any(found[name] != row[name] for name in _FOUND) else None
 
     def _calls_of(self, judgements: pl.DataFrame) -> dict[tuple[str, str], Call]:
         """The calls that made these rows, by request and output: others may have made the same request later."""

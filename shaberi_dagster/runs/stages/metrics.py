@@ -11,8 +11,7 @@ import polars as pl
 from shaberi_dagster.lake.catalog import connect
 from shaberi_dagster.lake.store import Keys, Lake
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.runs.stages.base import Stage
-from shaberi_dagster.runs.stages.result import StageResult
+from shaberi_dagster.runs.stages.base import Stage, StageResult
 from shaberi_dagster.runs.stages.scores import Scores, derive, scales
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.tasks.passes.pipeline import BASELINE

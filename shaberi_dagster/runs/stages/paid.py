@@ -106,7 +106,7 @@ class PaidCalls:
         """The paid calls among these."""
         wanted = set(request_hashes) - self._unusable
         # Calls move from journals to the lake, so looking there first misses none.
-        journaled = self._in_journals(wanted)
+        journaled = self._usable(self._journals.find(wanted))
         self._follow_ended()
         wanted -= journaled.keys()
         if self._known is None:
@@ -122,15 +122,12 @@ class PaidCalls:
         Costs next to nothing unless something new stands in a journal or in the lake.
         """
         wanted = set(request_hashes) - self._unusable
-        journaled = self._in_journals(wanted)
+        journaled = self._usable(self._journals.find(wanted))
         if self._follow_ended() or self._workspace.lake.has_version("calls", self._version + 1):
             self._version = self._version_now()
             self._later |= self._read(self._missing | wanted)
         self._missing -= wanted
         return {name: self._later.pop(name) for name in wanted & self._later.keys()} | journaled
-
-    def _in_journals(self, wanted: set[str]) -> dict[str, Call]:
-        return self._usable(self._journals.find(wanted))
 
     def _follow_ended(self) -> bool:
         """See in the lake what other hosts have put there, if their journals have ended; whether they have."""

@@ -12,18 +12,18 @@ import orjson
 import polars as pl
 
 from shaberi_dagster.lake.journal.records import Call
+from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.llm.request import CallMaker, ChatRequest, ModelEndpoint
 from shaberi_dagster.llm.thinking import answer_state, split_thinking
 from shaberi_dagster.llm.types import CallRange, Message, Sampling
 from shaberi_dagster.plugins.discovery import running
 from shaberi_dagster.runs.plan import RunPlan
-from shaberi_dagster.runs.prompts_used import UsedPrompt, pass_prompt
-from shaberi_dagster.runs.spec import PassSpec, RunSpec
+from shaberi_dagster.runs.prompts_used import UsedPrompt, used_prompt
+from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.stages import judged_texts
 from shaberi_dagster.runs.stages.answers import Answers
-from shaberi_dagster.runs.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, Rows, RowStage, Survey
+from shaberi_dagster.runs.stages.base import RUN_COLUMNS, UNMADE, Caller, Item, RowStage, StageResult, Survey
 from shaberi_dagster.runs.stages.consensus import ConsensusAnswers
-from shaberi_dagster.runs.stages.result import StageResult, by_class, complete_check, failures_check, total
 from shaberi_dagster.tasks.passes.base import Answer, Finding, Pass
 from shaberi_dagster.tasks.passes.pipeline import Passes, distinct_passes
 from shaberi_dagster.tasks.passes.registry import make_pass
@@ -69,6 +69,7 @@ class PassOutputs(RowStage[PassItem]):
     }
     key = ("run_id", "benchmark", "question_id", "sample_index", "strategy", "pass_config_hash")
     identity = ("answer_hash", "pass_prompt_hash")
+    tokens_of = "pass"
     result_columns = (
         *("benchmark", "pass", "severity", "status", "error_class", "pass_prompt_tokens", "pass_completion_tokens"),
     )
@@ -76,7 +77,7 @@ class PassOutputs(RowStage[PassItem]):
     def __init__(
         self,
         plan: RunPlan,
-        rows: Rows | None = None,
+        rows: Lake | None = None,
         *,
         run_ids: Sequence[str] = (),
         passes: Passes | None = None,
@@ -101,14 +102,16 @@ class PassOutputs(RowStage[PassItem]):
     @classmethod
     def model_endpoints(cls, spec: RunSpec, judges: Sequence[str] = ()) -> Sequence[ModelEndpoint]:  # noqa: ARG003
         """Return the models of passes that ask one."""
-        made = ((stored.endpoint, _made(stored).asks) for stored in chain(*spec.passes) if stored.endpoint)
+        asking = [(settings, settings.endpoint) for settings in chain(*spec.passes) if settings.endpoint]
+        made = ((endpoint, make_pass(settings.name, settings.config).asks) for settings, endpoint in asking)
         return [(endpoint, model) for endpoint, model in made if model]
 
     @classmethod
     def prompts(cls, plan: RunPlan) -> Iterator[UsedPrompt]:
         """Yield the prompts of passes that ask a model."""
-        passes = (make_pass(settings.name, settings.config) for settings in chain(*plan.spec.passes))
-        return (pass_prompt(plan.workspace.prompts, examiner) for examiner in passes if examiner.asks)
+        for examiner in chain(*passes_of(plan.spec)):
+            if examiner.asks:
+                yield used_prompt(plan.workspace.prompts, f"pass:{examiner.name}", examiner.templates)
 
     def remake(self) -> list[StageResult]:
         """Let today's versions of passes look at what earlier ones have seen."""
@@ -178,28 +181,13 @@ class PassOutputs(RowStage[PassItem]):
 
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
         """Rows, what was found, failures, tokens and cost."""
-        failed, line = rows.filter(pl.col("status") == "error").height, self.lines[benchmark, ""]
-        lowered = rows.filter(pl.col("severity") > 0)
+        by_pass = rows.filter(pl.col("severity") > 0).group_by("pass").len().sort("pass")
         keys = {"run_id": self.run_ids, "benchmark": benchmark}
         columns = ("pass", "question_id", "severity", "reason")
         found = self.workspace.lake.scan(self.name, keys, columns).filter(pl.col("severity") > 0)
-        return StageResult(
-            run_id=self.run_ids[0],
-            stage=self.name,
-            benchmark=benchmark,
-            facts={
-                "rows": rows.height,
-                "planned": line.total,
-                "found_by_pass": dict(lowered.group_by("pass").len().sort("pass").iter_rows()),
-                "failed": failed,
-                "failures_by_class": by_class(rows),
-                "prompt_tokens": total(rows, "pass_prompt_tokens"),
-                "completion_tokens": total(rows, "pass_completion_tokens"),
-                **self.facts_of_calls(benchmark),
-            },
-            preview=found.head(5).collect(),
-            checks=(complete_check(rows.height, line.total), failures_check(failed, line.total)),
-        )
+        first = {"found_by_pass": dict(by_pass.iter_rows())}
+        planned = self.lines[benchmark, ""].total
+        return self.described(benchmark, rows, planned, found.head(5).collect(), first, {})
 
     def unusable_calls(self, stored: pl.DataFrame) -> AbstractSet[str]:
         """The calls that brought no verdict."""
@@ -254,11 +242,7 @@ class PassOutputs(RowStage[PassItem]):
 
 def passes_of(spec: RunSpec) -> list[list[Pass[Any]]]:
     """The pipelines of a run, ready to work."""
-    return [[_made(stored) for stored in pipeline] for pipeline in spec.passes]
-
-
-def _made(stored: PassSpec) -> Pass[Any]:
-    return make_pass(stored.name, stored.config)
+    return [[make_pass(settings.name, settings.config) for settings in pipeline] for pipeline in spec.passes]
 
 
 def examine_imported(

@@ -12,10 +12,9 @@ from shaberi_dagster.lake.connections import Streamed, read_frame
 from shaberi_dagster.lake.schemas import ANSWERS, CONSENSUS, JUDGEMENTS, SCORES
 from shaberi_dagster.lake.store import conform
 from shaberi_dagster.runs.spec import RunSpec
-from shaberi_dagster.runs.stages.base import Stage
+from shaberi_dagster.runs.stages.base import Stage, StageResult, by_class, complete_check
 from shaberi_dagster.runs.stages.judgements import Judgements
 from shaberi_dagster.runs.stages.pass_outputs import PassOutputs, passes_of
-from shaberi_dagster.runs.stages.result import StageResult, by_class, complete_check
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shaberi_dagster.defs.examination import examine_workers
-from shaberi_dagster.doctor.shared import examine_database, examine_store
+from shaberi_dagster.doctor.examination import examine_database, examine_store
 from shaberi_dagster.settings import Settings
 from tests.object_storage import running_store
 from tests.postgres import PASSWORD

@@ -17,7 +17,7 @@ from shaberi_dagster.exchange.suite.checkout import read_checkout
 from shaberi_dagster.exchange.suite.structure import structure
 from shaberi_dagster.exchange.suite.writing import Adoption, adopt
 from shaberi_dagster.llm.endpoints import request_body, resolve_endpoint
-from shaberi_dagster.runs.adoption import adopted_defaults, with_preset
+from shaberi_dagster.runs.planning import adopted_defaults, with_preset
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.tasks.benchmarks.questions import Question
 from shaberi_dagster.tasks.benchmarks.registry import get_benchmark

@@ -9,8 +9,8 @@ from polars.testing import assert_frame_equal
 
 from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.store import Lake
+from shaberi_dagster.runs.stages.base import StageResult
 from shaberi_dagster.runs.stages.imported import REMADE, add_to_imported, imported_among, reprocess_imported
-from shaberi_dagster.runs.stages.result import StageResult
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.tasks.benchmarks.registry import BENCHMARKS
