@@ -36,8 +36,8 @@ def prices(
     listed = list_of_prices.PriceList.read(settings.prices, endpoints.endpoint_prices())
     with catalog.open_catalog(settings.warehouse) as views:
         known = known_prices.known_prices(views, listed)
-    if refresh and not known.table_is_current:
-        Workspace(settings).record_prices(known.called)
+    if refresh and not known["table_is_current"]:
+        Workspace(settings).record_prices(known["called"])
         with catalog.open_catalog(settings.warehouse) as views:
             known = known_prices.known_prices(views, listed)
     output.show(reports.price_result(known), "json" if as_json else "table")

@@ -9,6 +9,7 @@ from pydantic import Field
 from shaberi_dagster.cli.command import FINE, with_plugins
 from shaberi_dagster.cli.options import AsJson, Audit, Submit, application
 from shaberi_dagster.cli.output import put
+from shaberi_dagster.deciding.audit_request import AuditRequest
 from shaberi_dagster.runs.option import option
 from shaberi_dagster.runs.request_file import as_yaml, read_values, request_from
 from shaberi_dagster.runs.spec import USUAL_CALLS, CallOptions, RunRequest
@@ -57,7 +58,6 @@ def run_evals(
 ) -> int:
     """Evaluate a model. What is there already is never paid for again."""
     from shaberi_dagster.cli import evaluation
-    from shaberi_dagster.deciding.audit_request import AuditRequest
     from shaberi_dagster.defs import running
 
     if config:
@@ -83,8 +83,7 @@ def run_evals(
         from shaberi_dagster.defs import operations
 
         operations.audit(audited, calls)
-    show = evaluation.show_sweep if sweep else evaluation.show_scores
-    show(made, as_json=as_json)
+    (evaluation.show_sweep if sweep else evaluation.show_scores)(made, as_json=as_json)
     page = "/sweep" if sweep else "/model"
     about = ("/run", "run", made.spec.run_id) if len(made.specs) == 1 else (page, "model", made.spec.model)
     evaluation.say_where_to_look(made, *about)

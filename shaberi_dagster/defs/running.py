@@ -143,13 +143,13 @@ class Evaluation:
             if not (self._rejudge or self._reprocess) and all(
                 is_up_to_date(spec, self._of(spec), self._stages(spec), self.workspace) for spec in self.specs
             ):
-                self._announce(reporter.note)
+                self._announce()
             else:
                 with self.workspace.published_at_the_end():
                     self.workspace.lake.check_writable()
                     if not (self._reprocess or self._submit or all(map(self._is_complete, self.specs))):
                         self._check_calls()
-                    self._announce(reporter.note)
+                    self._announce()
                     with self._execution(reporter) as (make, runs):
                         for spec in runs:
                             run_id, ops = spec.run_id, self._ops(spec)
@@ -400,8 +400,8 @@ class Evaluation:
         made = (states[name] for name in self._of(spec) if spec.is_made_here(name))
         return next((state for state in made if state != "complete"), "complete")
 
-    def _announce(self, note: Callable[[str], object]) -> None:
-        spec = self.spec
+    def _announce(self) -> None:
+        spec, note = self.spec, self.workspace.reporter.note
         for remark in self.remarks:
             note(remark)
         for name in self._of(spec):

@@ -25,7 +25,6 @@ from shaberi_dagster.reports.blocks import (
 )
 from shaberi_dagster.reports.rows import grouped
 from shaberi_dagster.runs.forecast import NO_CALL, Forecast, sum_if_known
-from shaberi_dagster.runs.known_prices import KnownPrices
 from shaberi_dagster.runs.spec import RunSpec
 
 _NO_CALL_IS_MADE = "plan; no call is made"
@@ -134,7 +133,7 @@ def _notes(estimates: Sequence[Forecast]) -> list[str]:
 _DAY_SECONDS = 24 * 60 * 60
 
 
-def price_result(known: KnownPrices) -> Result:
+def price_result(known: Row) -> Result:
     """List prices and what has none, and say whether the table says the same."""
     columns = [
         text("model", folds=True),
@@ -148,17 +147,17 @@ def price_result(known: KnownPrices) -> Result:
         text("source", folds=True),
     ]
     note = "US dollars for a million tokens; dates and hours are UTC."
-    lines = [f"unknown: {model} at {base_url}" for model, base_url in known.unknown]
-    if not known.prices and not known.unknown:
+    lines = [f"unknown: {model} at {base_url}" for model, base_url in known["unknown"]]
+    if not known["prices"] and not known["unknown"]:
         lines.append("The lake has no calls.")
-    if not known.table_is_current:
+    if not known["table_is_current"]:
         lines.append("The table prices says something else; `shaberi prices --refresh` writes these into it.")
-    prices = [vars(price) for price in known.prices]
+    prices = [vars(price) for price in known["prices"]]
     table = [table_of(prices, columns, notes=[note])] if prices else []
     document = {
         "prices": prices,
-        "unknown": [{"model": model, "base_url": base_url} for model, base_url in known.unknown],
-        "table_is_current": known.table_is_current,
+        "unknown": [{"model": model, "base_url": base_url} for model, base_url in known["unknown"]],
+        "table_is_current": known["table_is_current"],
     }
     return Result([*table, Sentences(lines)], document=document)
 

@@ -113,7 +113,6 @@ def _in_words(value: Any) -> str:
     return text[:_SHOWN_LENGTH] if len(text) == _SHA256_LENGTH else text
 
 
-"""`kind` in the specs of imported runs before version 2 had them."""
 NOBODY = "none"
 """The judge that stands for none."""
 SINGLE = "single"

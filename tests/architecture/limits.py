@@ -71,12 +71,12 @@ def _words_out_of_use() -> int:
 _LIFE_OF_A_RUN = ("runs", "defs", "doctor", "cli")
 
 LIMITS: Mapping[str, tuple[Callable[[], float], float, float]] = {
-    "lines of code": (house.lines_of_code, 38_965, 33_000),
-    "lines of runs, defs, doctor, cli": (lambda: house.lines_of_code(*_LIFE_OF_A_RUN) - _results(), 9_631, 7_100),
-    "lines of reports": (lambda: house.lines_of_code("reports"), 6_531, 5_150),
-    "lines of exchange": (lambda: house.lines_of_code("exchange") + _results(), 5_069, 4_900),
-    "classes": (lambda: len(house.nodes_of(ast.ClassDef)), 436, 380),
-    "functions": (lambda: len(house.nodes_of(*_FUNCTIONS)), 3_394, 2_900),
+    "lines of code": (house.lines_of_code, 38_669, 33_000),
+    "lines of runs, defs, doctor, cli": (lambda: house.lines_of_code(*_LIFE_OF_A_RUN) - _results(), 9_349, 7_100),
+    "lines of reports": (lambda: house.lines_of_code("reports"), 6_522, 5_150),
+    "lines of exchange": (lambda: house.lines_of_code("exchange") + _results(), 5_065, 4_900),
+    "classes": (lambda: len(house.nodes_of(ast.ClassDef)), 424, 380),
+    "functions": (lambda: len(house.nodes_of(*_FUNCTIONS)), 3_317, 2_900),
     "packages": (lambda: len(house.packages()), 14, 15),
     "floors": (lambda: max(house.floors(house.needs_of_rooms()).values()), 10, 10),
     "modules with private names of a library": (lambda: len(house.modules_with_private_names()), 2, 2),
@@ -88,8 +88,8 @@ LIMITS: Mapping[str, tuple[Callable[[], float], float, float]] = {
     "words out of use": (_words_out_of_use, 0, 0),
     "mean length of a line": (_mean_line, 44.7, 0),
     "longest line": (lambda: max(map(len, _code_lines())), 136, 0),
-    "functions of more than 50 lines": (_long_functions, 17, 0),
-    "functions with more than 10 branches": (_branching_functions, 157, 0),
+    "functions of more than 50 lines": (_long_functions, 16, 0),
+    "functions with more than 10 branches": (_branching_functions, 156, 0),
 }
 """Each figure: how it is measured, its limit, and what is asked for.
 

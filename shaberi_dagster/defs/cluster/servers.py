@@ -67,7 +67,10 @@ def _ports(settings: Mapping[str, str]) -> dict[str, int]:
 
 
 def _postgres(home: Path, settings: Mapping[str, str]) -> dict[str, str]:
-    programs, user = _postgres_programs(), "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
+    # Debian keeps PostgreSQL's programs out of the PATH.
+    found = sorted(Path(_SERVERS).glob("*/bin/initdb"), key=lambda path: path.parts[-3].zfill(9))
+    programs = found[-1].parent if found else _program("initdb", "postgresql").parent
+    user = "postgres" if os.geteuid() == 0 else None  # it refuses to run as root
     if not home.exists():
         _make_database(programs, home, settings["SHABERI_DATABASE_URL"], user)
     options = {
@@ -120,12 +123,6 @@ def _make_database(programs: Path, home: Path, url: str, user: str | None) -> No
         shutil.rmtree(home)
         said = " ".join(made.stderr.split())
         raise ConfigurationError(f"PostgreSQL cannot make a database in {home}: {said}; name another --folder")
-
-
-def _postgres_programs() -> Path:
-    """The folder of PostgreSQL's programs; Debian keeps them out of the PATH."""
-    found = sorted(Path(_SERVERS).glob("*/bin/initdb"), key=lambda path: path.parts[-3].zfill(9))
-    return found[-1].parent if found else _program("initdb", "postgresql").parent
 
 
 def _program(name: str, package: str) -> Path:

@@ -149,7 +149,10 @@ class Answers(RowStage[AnswerItem]):
         }
         if call.content is None:
             return row
-        split = self._split(item.request, item.columns["benchmark"], call.content)
+        keeper = self.plan.spec.benchmarks[item.columns["benchmark"]].kept_by
+        split = split_thinking(without_end_tokens(call.content))
+        if keeper is not None:  # an adopted set says what is kept of a reply
+            split = Split(kept_answer(keeper, item.request.model, call.content), None, "none")
         state = answer_state(split.answer)
         thinking = [text for text in (call.reasoning, split.thinking) if text]
         return row | {
@@ -162,13 +165,6 @@ class Answers(RowStage[AnswerItem]):
             ),
             "thinking": "\n\n".join(thinking) or None,
         }
-
-    def _split(self, request: ChatRequest, benchmark: str, content: str) -> Split:
-        """Split a reply as the run does: its thinking off, or as an adopted set keeps it."""
-        keeper = self.plan.spec.benchmarks[benchmark].kept_by
-        if keeper is None:
-            return split_thinking(without_end_tokens(content))
-        return Split(kept_answer(keeper, request.model, content), None, "none")
 
     def _begin(self, survey: Survey) -> None:
         super()._begin(survey)

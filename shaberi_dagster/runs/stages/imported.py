@@ -34,7 +34,8 @@ OF_TREE = IS_IMPORTED & (_SPEC.json_path_match("$.imported.form") == "tree")
 
 def imported_among(run_ids: Sequence[str], lake: Lake) -> list[str]:
     """Select the runs that were imported."""
-    return sorted(set(run_ids) & set(all_imported(lake)["run_id"]))
+    runs = lake.read("runs", {"run_id": list(run_ids)}, ["run_id", "spec"])
+    return runs.filter(IS_IMPORTED)["run_id"].sort().to_list()
 
 
 def made_together(stage: str, run_ids: Sequence[str], lake: Lake) -> list[str]:
@@ -50,11 +51,6 @@ def made_together(stage: str, run_ids: Sequence[str], lake: Lake) -> list[str]:
         specs = _specs(imported, lake).items()
         return [run_id for run_id, spec in specs if not any(own.endpoint for own in chain(*spec.passes))]
     return [] if stage in {ConsensusAnswers.name, Judgements.name} else imported
-
-
-def all_imported(lake: Lake) -> pl.DataFrame:
-    """run_id and spec of all runs that were imported."""
-    return lake.read("runs", columns=["run_id", "spec"]).filter(IS_IMPORTED)
 
 
 def add_to_imported(
@@ -145,8 +141,8 @@ def reprocess_imported(
 
 def _specs(run_ids: Sequence[str], lake: Lake) -> dict[str, RunSpec]:
     """Return the specs of the imported ones of these runs."""
-    runs = all_imported(lake).filter(pl.col("run_id").is_in(list(run_ids))).sort("run_id")
-    return {run_id: RunSpec.read(spec) for run_id, spec in runs.select("run_id", "spec").iter_rows()}
+    runs = lake.read("runs", {"run_id": list(run_ids)}, ["run_id", "spec"]).filter(IS_IMPORTED)
+    return {run_id: RunSpec.read(spec) for run_id, spec in runs.sort("run_id").iter_rows()}
 
 
 def _planned(specs: Iterable[RunSpec], benchmarks: Sequence[str], lake: Lake) -> pl.DataFrame:
