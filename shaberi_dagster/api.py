@@ -15,11 +15,11 @@ from shaberi_dagster.lake.connections import frame_of, within
 from shaberi_dagster.lake.queries import find_query
 from shaberi_dagster.reports.blocks import Document, Report, Row
 from shaberi_dagster.reports.declared import REPORTS
+from shaberi_dagster.reports.declared.sweep import read_sweep
 from shaberi_dagster.reports.questions import Filter, read_question, read_questions, read_runs
 from shaberi_dagster.reports.reading import read_report, report_frame
 from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
 from shaberi_dagster.reports.scores import ScoreReport, read_rankings, read_scores
-from shaberi_dagster.reports.sweep import read_sweep
 from shaberi_dagster.settings import Settings, warehouse_folder
 from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.permissions import private_files

@@ -17,8 +17,7 @@ import shaberi_dagster as shaberi
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports.blocks import decimals
-from shaberi_dagster.reports.ensemble import read_stored_report
-from shaberi_dagster.reports.ensemble_page import ensemble_result
+from shaberi_dagster.reports.ensemble import ensemble_result, read_stored_report
 from shaberi_dagster.reports.write import as_json
 from shaberi_dagster.statistics.significance import sign_flip_intervals
 from tests.commands import Finished, lake_of, run

@@ -35,6 +35,18 @@ class Views:
         self.catalog.unregister("added")  # or it would be a view among those that tests list
         self._filled.add(table)
 
+    def fill_metrics(self) -> None:
+        """Give metrics the single scores that they are made of."""
+        own = "from lake._scores as own where (own.run_id, own.benchmark, own.judge, own.pipeline)"
+        own += " = (metrics.run_id, metrics.benchmark, metrics.judge, metrics.pipeline)"
+        least = "if(null_policy = 'zero', coalesce(scale_minimum, 0), null)"
+        score = f"coalesce(if(null_policy = 'legacy' or not coalesce(out_of_scale, false), score, null), {least})"
+        order = "order by question_id, sample_index"
+        self.catalog.execute(
+            f"update lake._metrics as metrics set question_ids = coalesce((select list(question_id {order}) {own}), []), "
+            f"question_scores = coalesce((select list({score} * reported_multiplier {order}) {own}), [])"
+        )
+
     def clear(self) -> None:
         """Have no rows any more."""
         for table in self._filled:

@@ -28,7 +28,7 @@ def show_scores(evaluation: Evaluation, *, as_json: bool) -> None:
 def show_sweep(evaluation: Evaluation, *, as_json: bool) -> None:
     """Print the settings of a sweep side by side, on stdout."""
     from shaberi_dagster import api
-    from shaberi_dagster.reports import sweep
+    from shaberi_dagster.reports.declared import sweep
 
     lake = api.LakeReader(evaluation.workspace.settings.warehouse)
     selection = evaluation.selection

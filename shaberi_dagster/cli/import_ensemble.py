@@ -33,12 +33,12 @@ def import_ensemble(
     """Import response caches of the ensemble-consensus evaluation."""
     from shaberi_dagster.defs import operations
     from shaberi_dagster.exchange import outcomes
-    from shaberi_dagster.reports import ensemble_page
+    from shaberi_dagster.reports import ensemble
 
     settings = Settings.from_environment()
     report = operations.import_caches(settings, paths)
     graded = None
     if grade:
-        graded = [ensemble_page.ensemble_result(found) for found in operations.grade_caches(settings, report["runs"])]
+        graded = [ensemble.ensemble_result(found) for found in operations.grade_caches(settings, report["runs"])]
     say(outcomes.caches_result(report, graded), as_json=as_json)
     return FAILED_PARTS if report["quarantine"] or report["unreadable_files"] or report["discrepancies"] else FINE

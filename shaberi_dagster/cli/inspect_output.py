@@ -7,8 +7,7 @@ from typing import Annotated
 from shaberi_dagster.cli.options import application
 from shaberi_dagster.cli.output import endless_console
 from shaberi_dagster.lake.catalog import open_catalog
-from shaberi_dagster.reports.question_page import print_answers
-from shaberi_dagster.reports.questions import Filter, check_filter, place_of, read_runs
+from shaberi_dagster.reports.questions import Filter, check_filter, place_of, print_answers, read_runs
 from shaberi_dagster.reports.requests import ALL_RUNS, RunSelection
 from shaberi_dagster.runs.option import option
 from shaberi_dagster.settings import Settings

@@ -129,7 +129,7 @@ def _show(
         ConfigurationError: The gate cannot compare the run with its baseline; the report is printed without it.
     """
     from shaberi_dagster.lake import catalog
-    from shaberi_dagster.reports import ensemble, ensemble_page
+    from shaberi_dagster.reports import ensemble
     from shaberi_dagster.viewer import html as pages
 
     verdict, objection = None, None
@@ -143,7 +143,7 @@ def _show(
                 verdict = check(lake)
             except ConfigurationError as error:
                 objection = error
-    document = ensemble_page.ensemble_result(report, verdict)
+    document = ensemble.ensemble_result(report, verdict)
     if output is not None:
         put(write.as_json(document.data()), output)
     show(document, "json" if as_json else "table")

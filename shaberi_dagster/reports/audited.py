@@ -68,9 +68,7 @@ def rule_sentences(catalog: Catalog, benchmarks: Sequence[str]) -> Iterator[str]
 
 
 def read_audits(catalog: Catalog) -> dict[tuple[str, str], Row]:
-    """Read what audits of the whole lake found, by rule and benchmark; at next to no cost where there are none."""
-    if not fetch(catalog, "audited_rules"):
-        return {}
+    """Read what audits of the whole lake found, by rule and benchmark."""
     return {(row["judge"], row["benchmark"]): row for row in fetch(catalog, "audited")}
 
 

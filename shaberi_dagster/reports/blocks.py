@@ -11,13 +11,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, TypeVar
 
 from shaberi_dagster.statistics.intervals import Interval
 
 if TYPE_CHECKING:
     from shaberi_dagster.lake.statements import Catalog
 
+T = TypeVar("T")
+K = TypeVar("K")
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 Cell = str | tuple[str, ...]
@@ -145,6 +148,14 @@ def known(name: str) -> Callable[[Rows], bool]:
     return lambda rows: any(row[name] for row in rows)
 
 
+def grouped(rows: Iterable[T], key: Callable[[T], K]) -> list[tuple[K, list[T]]]:
+    """Rows by key, in the order in which keys appear first."""
+    groups: dict[K, list[T]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return list(groups.items())
+
+
 def table_of(rows: Sequence[Any], columns: Iterable[Column], **options: Any) -> "Table":
     """Return a table with a line for each of some rows; options are those of `Table`."""
     return Table(list(columns), **options).of(rows)
@@ -226,18 +237,15 @@ class Table:
         columns = [column for column in self.columns if column.where is None or column.where(rows)]
         lines, bold = rows, self.bold
         if brief and self.brief and len(rows) > _MOST_LINES:
-            lines = [dict(alike[0]) | self.summed(alike) for alike in self._groups(rows)]
+            lines = [dict(alike[0]) | self.summed(alike) for _, alike in grouped(rows, itemgetter(*self.brief))]
             columns = [
                 column for column in columns if column.total or callable(column.value) or column.name in self.brief
             ]
-        total = self.summed(rows)
-        if total:
+        below: list[list[str]] = [[] for _ in columns]
+        if total := self.summed(rows):
             bold = [len(lines)]
-            below = [[column.cell(total)] if column.total else [""] for column in columns]
-            below[0] = ["total"]
-            columns = [column.of(lines, more) for column, more in zip(columns, below, strict=True)]
-        else:
-            columns = [column.of(lines) for column in columns]
+            below = [["total"], *([column.cell(total) if column.total else ""] for column in columns[1:])]
+        columns = [column.of(lines, more) for column, more in zip(columns, below, strict=True)]
         notes = [*self.notes, *filter(None, (remark(rows) for remark in self.remarks))]
         return replace(self, columns=columns, bold=bold, notes=notes, remarks=(), rows=rows)
 
@@ -245,12 +253,6 @@ class Table:
         """Return the sums of what is known in some rows; None where nothing is."""
         shown = [name for column in self.columns if column.total for name in (column.name, column.unknown) if name]
         return {name: sum_of_known([row[name] for row in rows]) for name in (*self.totals, *shown)}
-
-    def _groups(self, rows: Rows) -> Iterable[Rows]:
-        groups: dict[tuple[Any, ...], list[Row]] = {}
-        for row in rows:
-            groups.setdefault(tuple(row[name] for name in self.brief), []).append(row)
-        return groups.values()
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:
@@ -503,6 +505,11 @@ def interval_of(row: Row, name: str = "") -> Interval | None:
     """Return the interval whose ends a row has as `{name}lower` and `{name}upper`; None where they are not known."""
     lower, upper = row[f"{name}lower"], row[f"{name}upper"]
     return None if lower is None else Interval(lower, upper)
+
+
+def ends_of(interval: Interval | None, name: str = "") -> Row:
+    """Return the ends of an interval as values of a row: the opposite of `interval_of`."""
+    return {f"{name}lower": interval and interval.lower, f"{name}upper": interval and interval.upper}
 
 
 def counted(n: int, noun: str) -> str:

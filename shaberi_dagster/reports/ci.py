@@ -21,6 +21,7 @@ from shaberi_dagster.reports.blocks import (
     Table,
     between,
     both_ends,
+    grouped,
     listed,
     number,
     points,
@@ -28,6 +29,7 @@ from shaberi_dagster.reports.blocks import (
     text,
 )
 from shaberi_dagster.reports.ensemble import (
+    EFFORT,
     SAMPLES,
     Count,
     Difference,
@@ -35,11 +37,12 @@ from shaberi_dagster.reports.ensemble import (
     QuickReport,
     Share,
     StrategyResult,
+    doubts,
+    gain,
+    making,
+    strategies_table,
 )
-from shaberi_dagster.reports.ensemble_page import EFFORT, gain, making
 from shaberi_dagster.reports.gate import TESTS
-from shaberi_dagster.reports.rows import grouped
-from shaberi_dagster.reports.score_page import doubts, strategies_table
 from shaberi_dagster.reports.write import Markdown, code, comment_table
 from shaberi_dagster.runs.spec import SINGLE
 from shaberi_dagster.util.text import markdown_text, printable, truncate

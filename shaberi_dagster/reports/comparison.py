@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from shaberi_dagster.lake.queries import known_names
-from shaberi_dagster.lake.statements import Catalog, fetch
+from shaberi_dagster.lake.statements import Catalog, fetch, fetch_frame
 from shaberi_dagster.reports.audited import rule_sentences
 from shaberi_dagster.reports.blocks import (
     Block,
@@ -25,6 +25,7 @@ from shaberi_dagster.reports.blocks import (
     Table,
     counted,
     decimals,
+    ends_of,
     number,
     p_value,
     signed,
@@ -163,15 +164,18 @@ def compare(catalog: Catalog, request: ComparisonRequest) -> ComparisonReport:
     if request.judges:
         check_known("judge", request.judges, known_names(catalog, "judge"), where="--judge")
     run_ids = [*a.run_ids, *b.run_ids]
-    cells = fetch(catalog, "scored_sets", first=list(a.run_ids), run_ids=run_ids, pipeline=request.pipeline)
+    found = fetch(catalog, "scores", models=run_ids, pipeline=request.pipeline, null_policy="legacy")
+    cells = [row | {"is_a": row["run_id"] in a.run_ids} for row in found if row["n_scored"]]
     scales = reported_scales(benchmarks_in(catalog))
     scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks)
     sections = _sections(scores, request, scales)
     links: Rows = ()
     if not sections and (links := find_links(catalog, {"A": a.run_ids, "B": b.run_ids}, request.judges)):
         scores = _paired_scores(catalog, a, b, request, benchmarks=benchmarks, links=links)
-        found = _sections(scores, request, scales)
-        sections = [_across(links, section) for section in found if len(section["judges"]) == 1]
+        linked = {link["judge"]: link for link in links}
+        by_judge = (section for section in _sections(scores, request, scales) if len(section["judges"]) == 1)
+        of_links = ((section, linked.get(section["judges"][0])) for section in by_judge)
+        sections = [{**part, "rows": apply_link(link, part["rows"])} if link else part for part, link in of_links]
     if not sections:
         check_passes(request.pipeline)
         raise ConfigurationError(_nothing_in_common((a, b), cells, request))
@@ -179,7 +183,7 @@ def compare(catalog: Catalog, request: ComparisonRequest) -> ComparisonReport:
     judges = {judge for section in sections for judge in section["judges"]} - {link["judge"] for link in links}
     of_rules = pl.col("judge").str.starts_with(RULE)
     reasons, remarks = _unlike(catalog, a, b, benchmarks=names, judges=judges, pipeline=request.pipeline)
-    reasons += [*_other_questions(catalog, cells, sections), *(why for link in links for why in link_reasons(link))]
+    reasons += [*_other_questions(catalog, cells, sections), *link_reasons(links)]
     remarks = [
         *map(link_remark, links),
         *remarks,
@@ -187,13 +191,14 @@ def compare(catalog: Catalog, request: ComparisonRequest) -> ComparisonReport:
     ]
     if reasons and not request.anyway:
         sections = [{**section, "rows": [*map(_withheld, section["rows"])]} for section in sections]
+    replies = fetch(catalog, "shared_replies", run_ids=run_ids, judges=list(judges))
     return ComparisonReport(
         request,
         a,
         b,
         sections,
-        _shared_replies(catalog, run_ids, names, judges),
-        (*remarks, *_left_out(sections), *_missing(sections)),
+        [row for row in replies if row["n_shared"] and row["benchmark"] in names],
+        (*remarks, *_incomplete(sections)),
         tuple(reasons),
         tuple(rule_sentences(catalog, scores.filter(of_rules)["benchmark_name"].unique().sort().to_list())),
     )
@@ -212,7 +217,7 @@ def _paired_scores(
     links: Rows = (),
 ) -> pl.DataFrame:
     """Read a row for each judge (null: the mean over judges), question set and question that one of them has."""
-    rows = fetch(
+    return fetch_frame(
         catalog,
         "paired_scores",
         first=list(a.run_ids),
@@ -227,12 +232,6 @@ def _paired_scores(
         null_policy=request.null_policy,
         question_sets=list(request.question_sets),
     )
-    names = ("judge", "benchmark", "benchmark_name", "question_id", "category")
-    schema: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
-    schema |= dict.fromkeys(("score_a", "score_b", "decided_a", "decided_b"), pl.Float64())
-    counts = ("samples", "missing", "undecided", "out_of_scale")
-    schema |= dict.fromkeys((f"{name}_{side}" for name in counts for side in "ab"), pl.Int64())
-    return pl.DataFrame(rows, schema=schema | {"judges": pl.List(pl.String())})
 
 
 def _sections(scores: pl.DataFrame, request: ComparisonRequest, scales: Scales) -> list[Row]:
@@ -250,10 +249,9 @@ def _sections(scores: pl.DataFrame, request: ComparisonRequest, scales: Scales) 
 
 def _rows(scores: pl.DataFrame, of_judges: pl.DataFrame, request: ComparisonRequest, scales: Scales) -> tuple[Row, ...]:
     """Compare benchmark by benchmark, at both ends of scores; a verdict that does not hold at both is withheld."""
-    lower = _rows_at_one_end(scores, of_judges, request, scales)
-    if not of_judges.select(pl.sum("undecided_a", "undecided_b")).sum_horizontal().item():
-        return tuple({**row, "mean_upper_a": row["mean_a"], "mean_upper_b": row["mean_b"]} for row in lower)
-    decided = _rows_at_one_end(_decided(scores), _decided(of_judges), request, scales)
+    lower = decided = _rows_at_one_end(scores, of_judges, request, scales)
+    if of_judges.select(pl.sum("undecided_a", "undecided_b")).sum_horizontal().item():
+        decided = _rows_at_one_end(_decided(scores), _decided(of_judges), request, scales)
     upper = {row["question_set"]: row for row in decided}
     return tuple(_at_both_ends(row, upper.get(row["question_set"])) for row in lower)
 
@@ -266,9 +264,8 @@ def _decided(scores: pl.DataFrame) -> pl.DataFrame:
 
 def _at_both_ends(lower: Row, upper: Row | None) -> Row:
     row = {**lower, **{f"mean_upper_{side}": upper[f"mean_{side}"] if upper else None for side in "ab"}}
-    if upper and (upper["verdict"], upper["equal"]) == (lower["verdict"], lower["equal"]):
-        return row
-    if lower["verdict"] == "withheld" or not _both(lower, "n_undecided"):
+    is_same = upper and (upper["verdict"], upper["equal"]) == (lower["verdict"], lower["equal"])
+    if is_same or lower["verdict"] == "withheld" or not _both(lower, "n_undecided"):
         return row
     why = cannot_tell(_both(lower, "n_undecided"), _both(lower, "n_samples"))
     if upper:
@@ -322,18 +319,12 @@ def _rows_at_one_end(
     return tuple(rows)
 
 
-def _across(links: Rows, section: Row) -> Row:
-    """Return the comparison by a judge of which one side has new scores."""
-    link = next((link for link in links if [link["judge"]] == section["judges"]), None)
-    return {**section, "rows": apply_link(link, section["rows"])} if link else section
-
-
 def _row(difference: Difference, facts: Row, width: float) -> Row:
     least = difference.minimum_detectable_effect
     ends = difference.interval and within(difference.interval, width)
     row = {"question_set": difference.benchmark} | {name: getattr(difference, name) for name in _STATISTICS}
     row |= {"minimum_detectable_effect": least if least is None or least <= width else None}
-    return row | {"lower": ends and ends.lower, "upper": ends and ends.upper, **facts, "why_withheld": ""}
+    return {**row, **ends_of(ends), **facts, "why_withheld": ""}
 
 
 def _own_means(of_judges: pl.DataFrame, null_policy: str) -> dict[str, float]:
@@ -456,22 +447,17 @@ def _unlike(
     return reasons, remarks
 
 
-def _by_judge(sections: Rows) -> Iterator[tuple[str, list[Row]]]:
-    """Yield each judge with its rows of question sets."""
-    for section in sections:
-        if len(section["judges"]) == 1:
-            yield section["judges"][0], [row for row in section["rows"] if row["question_set"] != OVERALL]
+def _by_judge(sections: Rows) -> dict[str, list[Row]]:
+    """Map each judge to its rows of question sets."""
+    return {
+        section["judges"][0]: [row for row in section["rows"] if row["question_set"] != OVERALL]
+        for section in sections
+        if len(section["judges"]) == 1
+    }
 
 
 def _compared(sections: Rows) -> set[str]:
-    return {row["question_set"] for _, rows in _by_judge(sections) for row in rows}
-
-
-def _left_out(sections: Rows) -> Iterator[str]:
-    """Judges that have only a part of the compared question sets of both."""
-    for judge, rows in _by_judge(sections):
-        if len(rows) < len(_compared(sections)):
-            yield f"judge {judge} has only {', '.join(sorted(row['question_set'] for row in rows))} of both"
+    return {row["question_set"] for rows in _by_judge(sections).values() for row in rows}
 
 
 def _other_questions(catalog: Catalog, cells: Rows, sections: Rows) -> list[str]:
@@ -492,18 +478,19 @@ def _other_questions(catalog: Catalog, cells: Rows, sections: Rows) -> list[str]
     return found + changed_questions(catalog, sorted(versions))
 
 
-def _missing(sections: Rows) -> Iterator[str]:
-    """Judges that have no score of both on more than a tenth of the questions that both were asked."""
-    for judge, rows in _by_judge(sections):
-        for row in rows:
-            n, n_asked = row["n"], row["n_asked"]
-            if n < (1 - _MOST_MISSING) * n_asked:
-                yield f"judge {judge} scored both on {n} of {n_asked} questions of {row['question_set']}"
-
-
-def _shared_replies(catalog: Catalog, run_ids: Sequence[str], benchmarks: Iterable[str], judges: Iterable[str]) -> Rows:
-    found = fetch(catalog, "shared_replies", run_ids=run_ids, judges=list(judges))
-    return [row for row in found if row["n_shared"] and row["benchmark"] in benchmarks]
+def _incomplete(sections: Rows) -> list[str]:
+    """Name judges that have not all compared question sets of both, or of one not nine tenths of its questions."""
+    compared, by_judge = _compared(sections), _by_judge(sections)
+    return [
+        f"judge {judge} has only {', '.join(sorted(row['question_set'] for row in rows))} of both"
+        for judge, rows in by_judge.items()
+        if len(rows) < len(compared)
+    ] + [
+        f"judge {judge} scored both on {row['n']} of {row['n_asked']} questions of {row['question_set']}"
+        for judge, rows in by_judge.items()
+        for row in rows
+        if row["n"] < (1 - _MOST_MISSING) * row["n_asked"]
+    ]
 
 
 def _nothing_in_common(sides: Sequence[Side], cells: Rows, request: ComparisonRequest) -> str:
@@ -529,7 +516,6 @@ def _nothing_in_common(sides: Sequence[Side], cells: Rows, request: ComparisonRe
 
 
 _BAR_WIDTH = 25
-_REPLIES = ("n_replies", "n_shared")
 _MORE = "--notes: the benchmarks of each judge, which scores count, and how the numbers are made."
 
 
@@ -553,8 +539,10 @@ def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Resul
         Sentences([*_audits(report), _MORE, where_a_loses] if brief else notes, "note"),
     ]
     document = {
-        "a": _side_fields(report.a),
-        "b": _side_fields(report.b),
+        **{
+            side.name.lower(): {"model": side.model, "run_tags": side.run_tags, "run_ids": side.run_ids}
+            for side in sides
+        },
         "comparable": report.comparable,
         "reasons": report.reasons,
         "caveat": report.caveat,
@@ -562,7 +550,9 @@ def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Resul
         "pipeline": report.request.pipeline,
         "over": report.request.over,
         "comparisons": report.sections,
-        "shared_replies": {row["benchmark"]: {name: row[name] for name in _REPLIES} for row in report.shared_replies},
+        "shared_replies": {
+            row["benchmark"]: {name: row[name] for name in ("n_replies", "n_shared")} for row in report.shared_replies
+        },
         "warnings": [*report.reasons, *report.warnings],
         "notes": notes,
     }
@@ -587,20 +577,15 @@ def _records(report: ComparisonReport) -> Iterator[Row]:
             yield {"judge": judge, "n_judges": len(section["judges"]), **row, **counts, **named}
 
 
-def _side_fields(side: Side) -> Row:
-    return {"model": side.model, "run_tags": side.run_tags, "run_ids": side.run_ids}
-
-
-def _section(section: Row) -> Iterator[Block]:
-    yield Heading(section_title(section))
+def _section(section: Row, detail: str = "", *, brief: bool = False) -> Iterator[Block]:
+    yield Heading(section_title(section), detail)
     yield Sentences([verdict(section)], "verdict")
     yield _table(section["rows"])
-    yield Sentences(list(_details(section)))
+    yield Sentences(list(_reasons_withheld(section) if brief else _details(section)))
 
 
 def _table(rows: Rows, *first: Column) -> Table:
-    known = [row for row in rows if row["lower"] is not None]
-    reach = max((max(-row["lower"], row["upper"]) for row in known), default=0.0)
+    reach = max((max(-row["lower"], row["upper"]) for row in rows if row["lower"] is not None), default=0.0)
     return table_of(rows, [*(first or _FIRST), *_COLUMNS, text("", partial(_bar, reach=reach), optional=True)])
 
 
@@ -608,10 +593,7 @@ def _briefly(report: ComparisonReport) -> Iterator[Block]:
     """Show the benchmarks of the first section, and of each judge the last line."""
     first, *others = report.sections
     passes = "" if report.request.pipeline == BASELINE else f"passes {report.request.pipeline} · "
-    yield Heading(section_title(first), f"{passes}{report.request.null_policy} nulls")
-    yield Sentences([verdict(first)], "verdict")
-    yield _table(first["rows"])
-    yield Sentences(list(_reasons_withheld(first)))
+    yield from _section(first, f"{passes}{report.request.null_policy} nulls", brief=True)
     if others:
         yield Heading("judge by judge", "over all benchmarks, each for itself")
         yield _table([{**section["rows"][-1], "judge": section["judges"][0]} for section in others], text("judge"))

@@ -48,17 +48,15 @@ def read_decision(catalog: Catalog, decision_id: str) -> Row:
     rows = fetch(catalog, "decisions", decision_id=decision_id)
     if not rows:
         raise ConfigurationError(f'no decision {decision_id}; `shaberi sql "from decisions"` lists what there is')
-    (own,) = rows
+    own = rows[0]
+    curve = own.pop("curve")
     about = {name: own[name] for name in ("judges", "question_sets", "margin")}
     about["error"] = error_of_pair(own["error"], len(own["candidates"]))
     return {
         "decision": own,
-        "curve": fetch(catalog, "decision_looks", decision_id=decision_id),
+        "curve": curve,
         "calibration": fetch(catalog, "decision_calibration", **about),
     }
-
-
-_OPEN = "open"
 
 
 def decision_result(report: Row, full: Sequence[str] = ()) -> Result:
@@ -70,7 +68,12 @@ def decision_result(report: Row, full: Sequence[str] = ()) -> Result:
     """
     own, curve, saved = report["decision"], report["curve"], _saved(report["decision"])
     last_looks = list({(look["a"], look["b"]): look for look in curve}.values())
-    outside, notes = list(_outside(own)), list(_notes(own))
+    outside = [
+        f"Outside of the history: {beyond} than all {own['n_history']} past models on the same questions. "
+        "What the replay promises does not hold for it, so that bets decide its pairs: they need no history."
+        for beyond in own.get("outside") or ()
+    ]
+    notes = list(_notes(own))
     said: list[Block] = [
         Heading(outcome(own), f"decision {own['decision_id']}"),
         Sentences([f"{own['reason']}."] if own["reason"] else [], "warning"),
@@ -96,7 +99,7 @@ def decision_result(report: Row, full: Sequence[str] = ()) -> Result:
 def _in_words(look: Row) -> str:
     if look["verdict"] in {"A", "B"}:
         return f"{look['verdict']} is better"
-    return _OPEN if look["verdict"] == _OPEN else "equal within the margin"
+    return "open" if look["verdict"] == "open" else "equal within the margin"
 
 
 _PAIRS = Table(
@@ -118,14 +121,6 @@ _REPLAYED = Table(
         number("equal", "share_equal", form="{:.1%}"),
     ]
 )
-
-
-def _outside(own: Row) -> Iterator[str]:
-    for beyond in own.get("outside") or ():
-        yield (
-            f"Outside of the history: {beyond} than all {own['n_history']} past models on the same questions. "
-            "What the replay promises does not hold for it, so that bets decide its pairs: they need no history."
-        )
 
 
 def _sentences(own: Row, saved: Row, full: Sequence[str]) -> Iterator[str]:

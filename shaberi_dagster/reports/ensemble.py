@@ -8,8 +8,8 @@ A `QuickReport` is the JSON document of `quick-eval` as it is written and read (
 the types of its fields say what a document of unknown origin may hold. Fields with a default are newer than others.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from statistics import fmean, stdev
 from typing import Annotated, Any, Final, Literal
@@ -19,11 +19,35 @@ import polars as pl
 from pydantic import AfterValidator, BaseModel, Field
 
 from shaberi_dagster.lake.connections import read_frame
-from shaberi_dagster.lake.statements import Catalog, fetch
+from shaberi_dagster.lake.statements import Catalog, fetch, fetch_frame
 from shaberi_dagster.reports.audited import rule_sentences
-from shaberi_dagster.reports.blocks import Row, Rows, are_apart, sum_of_known
+from shaberi_dagster.reports.blocks import (
+    NOTHING,
+    Block,
+    Heading,
+    Result,
+    Row,
+    Rows,
+    Sentences,
+    Table,
+    are_apart,
+    between,
+    counted,
+    ends_of,
+    grouped,
+    interval_of,
+    number,
+    p_value,
+    points,
+    signed,
+    sum_of_known,
+    text,
+    whole_percent,
+)
+from shaberi_dagster.reports.gate import GateReport, gate_result
 from shaberi_dagster.reports.reading import benchmarks_in, reported_scales
-from shaberi_dagster.reports.rows import cannot_tell, grouped, mean_estimate, mean_of
+from shaberi_dagster.reports.rows import cannot_tell, mean_estimate, mean_of, says_wrong, undecided_sentences
+from shaberi_dagster.reports.write import plain
 from shaberi_dagster.runs.spec import SINGLE, RunSpec
 from shaberi_dagster.statistics.intervals import (
     Estimate,
@@ -188,27 +212,6 @@ class MeanResult:
     accuracy_scored: Share | None = None
 
 
-@dataclass(frozen=True)
-class Oracle:
-    """The ceiling of choosing among the samples.
-
-    Attributes:
-        n_questions: Questions planned.
-        n_samples: Shared samples of a question.
-        n_any_correct: Questions that at least one sample answers right.
-        n_all_correct: Questions that all samples answer right.
-        accuracy: n_any_correct / n_questions.
-        interval: Its 95 % interval (Wilson).
-    """
-
-    n_questions: Count
-    n_samples: Count
-    n_any_correct: Count
-    n_all_correct: Count
-    accuracy: Share
-    interval: Ends | None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Findings:
     """The findings on one benchmark, or on all questions of several.
@@ -219,7 +222,9 @@ class Findings:
         members: A row for each model of an ensemble of several, the best first: its shared samples, those without a
             verdict and the right ones, and their accuracy with its interval, in which samples of one question belong
             together. None of one model.
-        oracle: The ceiling; None without samples.
+        oracle: The ceiling of choosing among the samples, None without them: n_questions planned, n_samples shared by a
+            question, n_any_correct (questions that at least one of them answers right), n_all_correct (that all do),
+            the accuracy n_any_correct / n_questions, and its Wilson interval.
         agreement: A row for each class of questions, from no agreement (0: nothing is read) to full agreement: the
             upper end of the share of samples that give the most frequent answer, how often that is right, and Wilson's
             interval.
@@ -230,7 +235,7 @@ class Findings:
     results: tuple[StrategyResult, ...]
     against: tuple[Against, ...] = ()
     members: tuple[Row, ...] = ()
-    oracle: Oracle | None = None
+    oracle: Row | None = None
     agreement: tuple[Row, ...] = ()
     complementarity: tuple[Row, ...] = ()
 
@@ -249,7 +254,7 @@ class Findings:
             is known; calls_without_cost, which are not in it.
         """
         parts = [result for result in self.results if result.strategy in strategies]
-        n = self.oracle.n_questions if self.oracle else self.results[0].n_planned
+        n = self.results[0].n_planned
         amounts = {name: [getattr(part, name) for part in parts] for name in ("calls", *_USED)}
         amounts["tokens"] = amounts.pop("prompt_tokens") + amounts.pop("completion_tokens")
         sums = {name: sum_of_known(values) for name, values in amounts.items()}
@@ -469,14 +474,14 @@ def read_report(
     shown = [SINGLE, *strategies]
     of_run = "where run_id = $run_id and list_contains($benchmarks, benchmark) order by all"
     chosen = {"run_id": spec.run_id, "benchmarks": graded}
-    views = {view: read_frame(catalog, f"from ensemble_{view} {of_run}", chosen).to_dicts() for view in _VIEWS}
-    answers = _answers(catalog, run_ids=[spec.run_id], benchmarks=graded, strategies=shown)
+    views = {view: read_frame(catalog, f"from ensemble_{view} {of_run}", chosen) for view in _VIEWS}
+    answers = fetch_frame(catalog, "ensemble_answers", run_ids=[spec.run_id], benchmarks=graded, strategies=shown)
     (run,) = fetch(catalog, "runs", run_ids=[spec.run_id])
     not_sent = dict.fromkeys(run["not_sent"] or ())
     reports = []
     for name in graded:
         settings, sample = spec.benchmarks[name], spec.benchmarks[name].sample
-        of_benchmark = {view: [row for row in rows if row["benchmark"] == name] for view, rows in views.items()}
+        of_benchmark = {view: rows.filter(benchmark=name) for view, rows in views.items()}
         reports.append(
             BenchmarkReport(
                 benchmark=name,
@@ -487,7 +492,7 @@ def read_report(
                 temperature=None if "temperature" in not_sent else settings.temperature,
                 max_tokens=None if "max_tokens" in not_sent else settings.max_tokens,
                 prompt_hash=settings.prompt_hash,
-                judge=next((row["judge"] for row in of_benchmark["results"]), None),
+                judge=next(iter(of_benchmark["results"]["judge"]), None),
                 **_findings(of_benchmark, answers.filter(benchmark=name), shown),
             )
         )
@@ -534,7 +539,7 @@ def read_stored_report(catalog: Catalog, run_id: str) -> QuickReport:
     """
     found = fetch(catalog, "runs", run_ids=[run_id])
     spec = RunSpec.read(found[0]["spec"]) if found else None
-    strategies = {row["strategy"] for row in fetch(catalog, "ensemble_strategies", run_ids=[run_id])}
+    strategies = {row["strategy"] for row in fetch(catalog, "strategy_scores", run_ids=[run_id])} - {SAMPLES}
     if spec is None or not strategies:
         raise ConfigurationError(f"no consensus of run {run_id!r}")
     wanted = [name for name in spec.strategies if name != SINGLE and name in strategies]
@@ -552,7 +557,7 @@ def read_strategy_scores(catalog: Catalog, run_ids: Sequence[str]) -> tuple[Stra
     rows = fetch(catalog, "strategy_scores", run_ids=run_ids)
     if not rows:
         return ()
-    answers = _answers(catalog, run_ids=run_ids, benchmarks=None, strategies=None)
+    answers = fetch_frame(catalog, "ensemble_answers", run_ids=run_ids)
     of_judges = answers.partition_by("run_id", "benchmark", "judge", as_dict=True)
     scales = reported_scales(benchmarks_in(catalog))
     found = []
@@ -575,23 +580,10 @@ def read_strategy_scores(catalog: Catalog, run_ids: Sequence[str]) -> tuple[Stra
     return tuple(found)
 
 
-def _answers(catalog: Catalog, **chosen: Any) -> pl.DataFrame:
-    """Read the strategies' answers and the shared samples.
-
-    Returns:
-        Columns run_id, benchmark, judge, question_id, strategy (null: a sample), model (of a sample), answered (no call
-        failed), undecided (by a rule), score (where rules grade 1 for a right answer, else 0).
-    """
-    names = ("run_id", "benchmark", "judge", "question_id", "strategy", "model")
-    schema: dict[str, pl.DataType] = dict.fromkeys(names, pl.String())
-    schema |= dict.fromkeys(("answered", "undecided"), pl.Boolean()) | {"score": pl.Float64()}
-    return pl.DataFrame(fetch(catalog, "ensemble_answers", **chosen), schema)
-
-
 # ---------------------------------------------------------------------------------------- of one or more benchmarks
 
 
-def _findings(views: Mapping[str, Rows], answers: pl.DataFrame, strategies: Sequence[str]) -> dict[str, Any]:
+def _findings(views: Mapping[str, pl.DataFrame], answers: pl.DataFrame, strategies: Sequence[str]) -> dict[str, Any]:
     """Make the fields of `Findings`; every question has the same weight.
 
     Args:
@@ -599,44 +591,39 @@ def _findings(views: Mapping[str, Rows], answers: pl.DataFrame, strategies: Sequ
         answers: Their answers.
         strategies: The strategies that are asked for.
     """
-    results = {name: [row for row in views["results"] if row["strategy"] == name] for name in (*strategies, SAMPLES)}
+    results = [views["results"].filter(strategy=name) for name in (*strategies, SAMPLES)]
     members = _members(answers)
-    pairs = [
-        row for row in views["complementarity"] if row["kind"] == "member" or {row["a"], row["b"]} <= set(strategies)
-    ]
+    levels = views["agreement"].group_by("agreement").agg(pl.sum("n_questions", "n_correct")).sort("agreement")
+    is_shown = (pl.col("kind") == "member") | pl.all_horizontal(pl.col("a", "b").is_in(strategies))
+    pairs = views["complementarity"].filter(is_shown).group_by("kind", "a", "b", maintain_order=True)
     return {
-        "results": tuple(_result(rows, answers) for rows in results.values() if rows),
+        "results": tuple(_result(rows, answers) for rows in results if rows.height),
         "against": _against(answers, members),
         "members": members,
-        "oracle": _oracle(views["oracle"]) if views["oracle"] else None,
+        "oracle": _oracle(views["oracle"]),
         "agreement": tuple(
-            _agreement(level, rows) for level, rows in sorted(grouped(views["agreement"], itemgetter("agreement")))
+            row
+            | {"accuracy": row["n_correct"] / row["n_questions"]}
+            | {"interval": wilson_interval(row["n_correct"], row["n_questions"])}
+            for row in levels.iter_rows(named=True)
         ),
         "complementarity": tuple(
-            dict(zip(("kind", "a", "b"), names, strict=True))
-            | _sums(rows, "n_both", "n_only_a", "n_only_b", "n_neither")
-            for names, rows in grouped(pairs, itemgetter("kind", "a", "b"))
+            pairs.agg(pl.sum("n_both", "n_only_a", "n_only_b", "n_neither")).iter_rows(named=True)
         ),
     }
 
 
-def _sums(rows: Rows, *names: str) -> dict[str, Any]:
-    return {name: sum(row[name] or 0 for row in rows) for name in names}
-
-
-def _result(rows: Rows, answers: pl.DataFrame) -> StrategyResult:
+def _result(rows: pl.DataFrame, answers: pl.DataFrame) -> StrategyResult:
     """Sum what a strategy got right, benchmark by benchmark."""
-    strategy, sums = rows[0]["strategy"], _sums(rows, *_COUNTS, "n_gained", "n_lost", "calls", "calls_without_cost")
-    used = dict.fromkeys(_USED)
-    for name in _USED:
-        if any(row[name] is not None for row in rows):
-            used |= _sums(rows, name)
+    counts = (*_COUNTS, "n_gained", "n_lost", "calls", "calls_without_cost")
+    strategy, sums = rows["strategy"][0], rows.select(pl.sum(*counts)).row(0, named=True)
+    used = {name: sum_of_known(rows[name].to_list()) for name in _USED}
     accuracy, upper = (_share(sums["n_correct"], n) for n in (sums["n_scored"] + sums["n_undecided"], sums["n_scored"]))
     ends = _estimates(_of_strategy(answers, SAMPLES)) if strategy == SAMPLES else _wilson(sums)
     n_compared = sums["n_against_single"]
     gained, lost = sums.pop("n_gained"), sums.pop("n_lost")
-    compared = strategy not in {SINGLE, SAMPLES} and all(row["n_gained"] is not None for row in rows)
-    deltas = [(row["n_against_single"], row["delta"]) for row in rows if row["delta"] is not None]
+    compared = strategy not in {SINGLE, SAMPLES} and not rows["n_gained"].has_nulls()
+    deltas = rows.select("n_against_single", "delta").drop_nulls("delta").rows()
     return StrategyResult(
         strategy=strategy,
         **sums | used,
@@ -686,43 +673,29 @@ def _spanned(ends: _BothEnds, score: float | None, score_upper: float | None) ->
     return lower
 
 
-def _oracle(rows: Rows) -> Oracle:
-    sums = _sums(rows, "n_questions", "n_any_correct", "n_all_correct")
+def _oracle(rows: pl.DataFrame) -> Row | None:
+    if rows.is_empty():
+        return None
+    counts = (pl.sum("n_questions"), pl.max("n_samples"), pl.sum("n_any_correct", "n_all_correct"))
+    sums = rows.select(*counts).row(0, named=True)
     n, n_any = sums["n_questions"], sums["n_any_correct"]
-    n_samples = max(row["n_samples"] for row in rows)
-    return Oracle(n_samples=n_samples, accuracy=n_any / n, interval=wilson_interval(n_any, n), **sums)
-
-
-def _agreement(level: float, rows: Rows) -> Row:
-    sums = _sums(rows, "n_questions", "n_correct")
-    n, correct = sums["n_questions"], sums["n_correct"]
-    return {"agreement": level, **sums, "accuracy": correct / n, "interval": wilson_interval(correct, n)}
+    return {**sums, "accuracy": n_any / n, "interval": wilson_interval(n_any, n)}
 
 
 def _members(answers: pl.DataFrame) -> tuple[Row, ...]:
     """Make the members of an ensemble of several models, the best first; none of one model."""
     samples = answers.filter(pl.col("strategy").is_null() & pl.col("model").is_not_null())
-    parts = samples.partition_by("model", as_dict=True)
-    members = [_member(str(model), of_model) for (model,), of_model in parts.items()]
+    members: list[Row] = []
+    for (model,), of_model in samples.partition_by("model", as_dict=True).items():
+        answered = of_model.filter("answered")
+        n, n_undecided = answered.height, int(answered["undecided"].sum())
+        correct = answered.filter(score=1).height
+        accuracy, upper = _share(correct, n), _share(correct, n - n_undecided)
+        member = {"model": model, "n_planned": of_model.height, "n_failed": of_model.height - n}
+        member |= {"n_undecided": n_undecided, "n_correct": correct, "accuracy": accuracy, "accuracy_scored": upper}
+        members.append(member | {"interval": _spanned(_estimates(answered), accuracy, upper)})
     members.sort(key=lambda member: (-(member["accuracy"] or 0), member["model"]))
     return tuple(members) if len(members) > 1 else ()
-
-
-def _member(model: str, samples: pl.DataFrame) -> Row:
-    answered = samples.filter("answered")
-    n, n_undecided = answered.height, int(answered["undecided"].sum())
-    correct = answered.filter(score=1).height
-    accuracy, upper = _share(correct, n), _share(correct, n - n_undecided)
-    return {
-        "model": model,
-        "n_planned": samples.height,
-        "n_failed": samples.height - n,
-        "n_undecided": n_undecided,
-        "n_correct": correct,
-        "accuracy": accuracy,
-        "accuracy_scored": upper,
-        "interval": _spanned(_estimates(answered), accuracy, upper),
-    }
 
 
 def _against(answers: pl.DataFrame, members: Rows, scale: tuple[float, float] = (0, 1)) -> tuple[Against, ...]:
@@ -868,3 +841,337 @@ def _delta_estimate(result: StrategyResult) -> Estimate | None:
         return None
     n_alike = result.n_against_single - result.n_gained - result.n_lost
     return mean_interval([1.0] * result.n_gained + [0.0] * n_alike + [-1.0] * result.n_lost, (-1, 1))
+
+
+Name = Callable[[str], str]
+"""A way to write names and other texts of unknown origin in a sentence."""
+_POOLED, _MEAN = "pooled", "mean"
+_UNREAD = (
+    "in none of {:,} answers could be read what they answer, so that each counts as wrong: "
+    "inspect-output shows them, and --judge-model names a model that grades what rules cannot"
+)
+
+
+def ensemble_result(report: QuickReport, gate: GateReport | None = None) -> Result:
+    """Say what each strategy gains, then the tables that this rests on; at the end what a gate found.
+
+    docs/schemas/quick-eval.schema.json describes the document.
+    """
+    pooled = report.overall.pooled
+    gains = ((strategy, gain(pooled, strategy)) for strategy in report.strategies)
+    gained = [f"{strategy}: {sentence}." for strategy, sentence in gains if sentence]
+    n_undecided = sum(result.n_undecided for result in pooled.results)
+    n_scored = sum(result.n_scored for result in pooled.results)
+    unread = [_UNREAD.format(n_undecided)] if n_undecided and not n_scored else []
+    said: list[Block] = [
+        Heading(report.model, report.run_tag),
+        Sentences(unread, "warning"),
+        Sentences(gained),
+        Sentences([*making(report), *(f"{sentence}." for sentence in report.audits), *_contents(report)], "note"),
+        *(_graded(report) if report.benchmarks else ()),
+        *strategy_blocks(report.judged),
+    ]
+    if gate is None:
+        return Result(said, document=plain(report) | {"gate": None})
+    of_gate = gate_result(gate)
+    return Result([*said, *of_gate.said], document=plain(report) | {"gate": of_gate.document})
+
+
+# --- sentences -------------------------------------------------------------------------------------------------------
+
+
+def gain(findings: Findings, strategy: str, name: Name = str) -> str | None:
+    """Say what a strategy gains over the samples that it is made of, what it costs, and what would settle it.
+
+    Returns:
+        A sentence without the strategy's name and without a full stop; None if there is nothing to compare.
+    """
+    compared = [pair for pair in findings.against if pair.reference == SAMPLES]
+    against = next((pair for pair in compared if pair.strategy == strategy), None)
+    if against is None:
+        return None
+    if against.difference is None:
+        return "no question has both an answer of it and a sample"
+    difference, adjusted = f"{points(against.difference)} points", ""
+    if len(compared) > 1:
+        adjusted = f" adjusted for {len(compared)} strategies"
+    within = f" ({between(against.interval, 'points')}; p {p_value(against.adjusted_p_value)}{adjusted})"
+    if against.why_withheld:
+        parts = [f"no verdict: {difference}{within}, but {name(against.why_withheld)}"]
+        if against.difference_decided not in {None, against.difference}:
+            over = counted(against.n_decided, "question")
+            parts.append(f"{points(against.difference_decided)} over the {over} that are decided on both sides")
+    elif against.n_more == 0:
+        parts = [f"{difference} {'over' if against.difference > 0 else 'against'} the mean of its samples{within}"]
+    else:
+        parts = [f"no difference to the mean of its samples is shown: {difference}{within}"]
+        if against.n_more:
+            parts.append(f"about {counted(against.n_more, 'more question')} would settle one of this size")
+    return "; ".join([*parts, *_extra(findings, strategy), *left_out(against)])
+
+
+def _extra(findings: Findings, strategy: str) -> Iterator[str]:
+    """Say what a strategy takes beyond the single answer, with its samples."""
+    if not {strategy, SINGLE, SAMPLES} <= {result.strategy for result in findings.results}:
+        return
+    single, all_calls = findings.effort(SINGLE), findings.effort(strategy, SAMPLES)
+    extra = f"{all_calls['calls'] - single['calls']:+.1f} calls"
+    if all_calls["cost_usd"] is not None and single["cost_usd"] is not None:
+        more = "+" if all_calls["calls_without_cost"] else ""
+        extra += f" and US$ {all_calls['cost_usd'] - single['cost_usd']:+.2g}{more}"
+    yield f"{extra} a question beyond one answer"
+
+
+def making(report: QuickReport, name: Name = str) -> Iterator[str]:
+    """Say how samples, consensus and verdicts were made."""
+    settings = report.settings
+    members = ", ".join(map(name, dict.fromkeys(settings.members)))
+    yield (
+        f"{settings.ensemble} shared{' imported' * settings.imported} samples of {members}; the single answer is "
+        f"{'a sample of its own' if settings.single == 'own' else 'the first of them'}; "
+        f"consensus by {name(settings.consensus_model)}."
+    )
+    if report.benchmarks:
+        graders = ", ".join(map(name, report.graders))
+        yield f"Graded by rules{f', and by {graders} what they cannot tell' if graders else ' alone'}."
+
+
+def _contents(report: QuickReport) -> Iterator[str]:
+    sets = [*(part.question_set for part in report.benchmarks), *(score.question_set for score in report.judged)]
+    yield f"Question sets: {', '.join(dict.fromkeys(sets))}."
+    made = ", ".join(f"{n:,} {stage}" for stage, n in report.calls_made.items() if n)
+    yield f"Calls made now: {made or 'none'}; everything else was there."
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+_ACCURACY = (
+    number("accuracy", upper="accuracy_scored", form="share"),
+    number("95 % CI", ends="interval", form="share"),
+)
+
+
+def _right(row: Row) -> str:
+    return f"{row['n_correct']}/{row['n_planned'] - row['n_failed']}" if "n_correct" in row else ""
+
+
+_RIGHT = number("right", _right)
+_ACCURACIES = Table(
+    [
+        text("benchmark"),
+        text("strategy"),
+        *_ACCURACY,
+        _RIGHT,
+        number("failed", "n_failed"),
+        number(
+            ("unde-", "cided"),
+            lambda row: whole_percent(row["n_undecided"] / row["n_planned"]) if row["n_planned"] else "",
+        ),
+    ],
+    notes=["Failed calls are left out."],
+)
+_DIFFERENCES = Table(
+    [
+        text("benchmark"),
+        text("strategy"),
+        text("against", "reference", folds=True),
+        number("n", "n_questions"),
+        number("left out", lambda row: str(row["n_only_strategy"] + row["n_only_reference"]), optional=True),
+        number("+/-", "difference", form="points"),
+        number("95 % CI", ends="interval", form="points"),
+        number("p", "p_value", form="p", optional=True),
+        number("Holm p", "adjusted_p_value", form="p"),
+        number(("more", "questions"), "n_more"),
+    ],
+    notes=["samples: the mean of all shared samples, less noisy than one answer. n: questions to which both have one."],
+)
+
+
+def cost_cell(row: Row) -> str:
+    """Write what calls cost, with a + where it does not have all of them."""
+    return NOTHING if row["cost_usd"] is None else f"{row['cost_usd']:.2g}{'+' * bool(row['calls_without_cost'])}"
+
+
+EFFORT = {
+    "calls": number("calls", form="{:,.1f}"),
+    "tokens": number("tokens", form="{:,.0f}"),
+    "seconds": number("s", "seconds", form="{:,.1f}"),
+    "cost_usd": number("US$", cost_cell),
+}
+"""The columns of an effort, by its names."""
+_EFFORTS = Table(
+    [text("per question", "benchmark"), text("strategy"), *EFFORT.values()],
+    notes=["Of the strategy alone: its samples come on top. +: not all calls have a cost."],
+)
+_MEMBERS = Table(
+    [text("benchmark"), text("member", "model", folds=True), *_ACCURACY, _RIGHT, number("failed", "n_failed")]
+)
+_ORACLES = Table(
+    [
+        text("benchmark"),
+        number("oracle", "accuracy", form="share"),
+        _ACCURACY[1],
+        number("any right", "n_any_correct"),
+        number("all right", "n_all_correct"),
+        number("questions", "n_questions"),
+        number("samples", "n_samples"),
+    ]
+)
+_AGREEMENT = Table(
+    [
+        text("agreement", lambda row: f"up to {row['agreement']:.0%}" if row["agreement"] else "none read"),
+        number("accuracy", form="share"),
+        _ACCURACY[1],
+        number("right", "n_correct"),
+        number("questions", "n_questions"),
+    ]
+)
+_IN_PAIRS = Table(
+    [
+        text("A", "a", folds=True),
+        text("B", "b", folds=True),
+        number("both", "n_both"),
+        number("only A", "n_only_a"),
+        number("only B", "n_only_b"),
+        number("neither", "n_neither"),
+    ]
+)
+
+
+def _graded(report: QuickReport) -> Iterator[Block]:
+    """Show the benchmarks that rules grade, each and all together."""
+    pooled = report.overall.pooled
+    parts: dict[str, Findings] = {part.benchmark: part for part in report.benchmarks}
+    if len(parts) > 1:
+        parts[_POOLED] = pooled
+    yield _accuracies(report, parts)
+    n_strategies = sum(pair.reference == SAMPLES for pair in pooled.against)
+    strategies = f"{n_strategies} strateg{'y' if n_strategies == 1 else 'ies'}"
+    notes = [
+        *_DIFFERENCES.notes,
+        f"Sign-flip test and its interval, by question; Holm p: adjusted for {strategies}.",
+        "more questions: about how many show a difference of this size 8 times of 10.",
+        *(["The best member was found by the same questions, which flatters it."] if pooled.members else []),
+    ]
+    yield replace(_DIFFERENCES, notes=notes).of(_rows(parts, lambda part: map(vars, part.against)))
+    yield _EFFORTS.of(
+        _rows(parts, lambda part: ({"strategy": row.strategy, **part.effort(row.strategy)} for row in part.results))
+    )
+    if pooled.members:
+        yield Heading("Members", "by their shared samples; strategies are compared with the best")
+        yield _MEMBERS.of(_rows(parts, lambda part: part.members))
+    yield Heading("Oracle", "at least one shared sample is right")
+    yield _ORACLES.of(_rows(parts, lambda part: [part.oracle] if part.oracle else []))
+    if pooled.agreement:
+        yield Heading("Agreement", "the most frequent answer of the samples, by the share that gives it")
+        yield _AGREEMENT.of(pooled.agreement)
+    for kind, title in (("strategy", "Strategies in pairs"), ("member", "Members in pairs")):
+        if pairs := [pair for pair in pooled.complementarity if pair["kind"] == kind]:
+            pairs.sort(key=lambda pair: (SINGLE not in {pair["a"], pair["b"]}, pair["a"], pair["b"]))
+            yield Heading(title, "questions that both, one, or neither gets right")
+            yield _IN_PAIRS.of(pairs)
+
+
+def _rows(parts: Mapping[str, Findings], rows_of: Callable[[Findings], Iterable[Row]]) -> list[dict[str, Any]]:
+    """Make rows of findings, with the benchmark's name."""
+    return [{"benchmark": name, **row} for name, part in parts.items() for row in rows_of(part)]
+
+
+def _accuracies(report: QuickReport, parts: Mapping[str, Findings]) -> Table:
+    is_open = {part.benchmark for part in report.benchmarks if part.judge and not says_wrong(part.judge)}
+    rows = [
+        row | {"is_open": row["benchmark"] in is_open and row["n_undecided"] > 0}
+        for row in _rows(parts, lambda part: map(vars, part.results))
+    ]
+    notes = [*_ACCURACIES.notes]
+    if _POOLED in parts:
+        counts = dict.fromkeys(("n_failed", "n_undecided", "n_planned"), "")
+        rows = [*rows, *({"benchmark": _MEAN} | vars(mean) | counts for mean in report.overall.mean_of_benchmarks)]
+        notes.append(
+            f"pooled: over the questions of all {len(report.benchmarks)} benchmarks; mean: of the benchmarks, each "
+            "with the same weight."
+        )
+    notes += undecided_sentences(
+        {"benchmark": part.benchmark, "judge": part.judge or "", "n_undecided": result.n_undecided}
+        for part in report.benchmarks
+        for result in part.results
+    )
+    if unreadable := sum(result.n_unreadable for result in report.overall.pooled.results):
+        notes.append(
+            f"{counted(unreadable, 'answer')} of those that failed got a verdict of the grading model that could not "
+            "be read."
+        )
+    return replace(_ACCURACIES, notes=notes).of(rows)
+
+
+# --- strategies by judge ----------------------------------------------------------------------------------------------
+
+
+def strategy_blocks(strategies: Sequence[StrategyScore]) -> Iterator[Block]:
+    """Show the strategies of each run, benchmark by benchmark and judge by judge, with their gain over the samples."""
+    for (model, run_tag), of_run in grouped(strategies, lambda strategy: (strategy.model, strategy.run_tag)):
+        yield Heading("Strategies", f"{model} {run_tag}")
+        table = strategies_table(of_run)
+        notes = [
+            f"{score.strategy} on {score.benchmark} by {score.judge}: {'; '.join(found)}."
+            for score in of_run
+            if (found := doubts(score))
+        ]
+        yield replace(table, notes=[*table.notes, *notes])
+
+
+def strategies_table(strategies: Sequence[StrategyScore]) -> Table:
+    """Show a line for each strategy, benchmark and judge, with its gain over the samples."""
+    return _STRATEGIES.of([*map(strategy_row, strategies)])
+
+
+def strategy_row(score: StrategyScore) -> dict[str, Any]:
+    """Return a score with its difference from the mean of its samples in the same row."""
+    against = score.against
+    return {
+        **vars(score),
+        **ends_of(score.interval, "ci_questions_"),
+        "difference": against and against.difference,
+        **ends_of(against.interval if against else None, "difference_"),
+        "n_common_questions": against and against.n_questions,
+        "why_withheld": against and against.why_withheld,
+    }
+
+
+_STRATEGIES = Table(
+    [
+        text("benchmark"),
+        text("judge", folds=True),
+        text("strategy"),
+        number("score", "score", upper="score_upper", form="score"),
+        number("95 % CI", ends="ci_questions_", form="score"),
+        number("scored", lambda row: f"{row['n_scored']}/{row['n_planned']}"),
+        number("+/-", lambda row: signed(row["difference"]) if row["against"] else ""),
+        number("95 % CI", lambda row: between(interval_of(row, "difference_"), "difference") if row["against"] else ""),
+        number("n", "n_common_questions", form="{}", null=""),
+        number("calls", spare=True),
+        number("US$", cost_cell, spare=True),
+    ],
+    notes=[
+        "Without passes.",
+        "+/-: against the mean of the shared samples, on n questions that both have; interval of a sign-flip test.",
+    ],
+)
+
+
+def doubts(strategy: StrategyScore) -> list[str]:
+    """Say why there is no verdict on a strategy, and which questions its comparison with the samples leaves out."""
+    against = strategy.against
+    if against is None:
+        return []
+    why = [f"no verdict, since {against.why_withheld}"] if against.why_withheld else []
+    return [*why, *left_out(against)]
+
+
+def left_out(against: Any) -> Iterator[str]:
+    """Say which questions of a comparison with samples count for neither: an answer that failed is no gain."""
+    if against.n_only_strategy:
+        yield f"{counted(against.n_only_strategy, 'question')} left out, to which the samples have no answer"
+    if against.n_only_reference:
+        yield f"{counted(against.n_only_reference, 'question')} left out, to which it has no answer"

@@ -14,7 +14,7 @@ import polars as pl
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.queries import known_names
 from shaberi_dagster.lake.schemas import BASELINES
-from shaberi_dagster.lake.statements import Catalog, fetch
+from shaberi_dagster.lake.statements import Catalog, fetch, fetch_frame
 from shaberi_dagster.reports.blocks import (
     NOTHING,
     Block,
@@ -52,10 +52,6 @@ from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import sha256_json
 from shaberi_dagster.util.names import did_you_mean
 
-_OF_VERDICTS = [
-    *("benchmark", "question_set", "question_set_sha256", "question_id", "strategy", "judge", "judge_config_hash"),
-    *("correct", "status", "error_class", "answer_hash"),
-]
 _OF_STRATEGY = ["strategy_version", "strategy_prompt_hash"]
 
 
@@ -101,20 +97,16 @@ def verdicts_of(catalog: Catalog, spec: RunSpec, judges: Mapping[str, str]) -> "
         {"benchmark": name, "strategy": strategy} for name in names for strategy in spec.benchmarks[name].strategies
     ]
     own = {name: spec.benchmarks[name].judges for name in names}
-    frame = pl.DataFrame(
-        fetch(
-            catalog,
-            "verdicts",
-            run_id=spec.run_id,
-            benchmarks=names,
-            sha256s=[spec.benchmarks[name].question_set_sha256 for name in names],
-            n_questions=[spec.n_questions(name) for name in names],
-            judges=[judges[name] if judges.get(name) in own[name] else own[name][-1] for name in names],
-            planned=planned,
-            strategies=list(spec.strategies),
-        ),
-        schema={name: BASELINES.schema[name] for name in _OF_VERDICTS}
-        | {"reused": pl.Boolean(), "strategy_version": pl.Int64(), "strategy_prompt_hash": pl.String()},
+    frame = fetch_frame(
+        catalog,
+        "verdicts",
+        run_id=spec.run_id,
+        benchmarks=names,
+        sha256s=[spec.benchmarks[name].question_set_sha256 for name in names],
+        n_questions=[spec.n_questions(name) for name in names],
+        judges=[judges[name] if judges.get(name) in own[name] else own[name][-1] for name in names],
+        planned=planned,
+        strategies=list(spec.strategies),
     )
     made = frame.group_by("benchmark", "strategy").agg(pl.col(_OF_STRATEGY).drop_nulls().last())
     settings = [_settings(spec, **row) for row in made.iter_rows(named=True)]
@@ -160,6 +152,12 @@ MOST_FAILED_OF_DATASET = 0.1
 _CELL = ["benchmark", "strategy"]
 _KEY = [*_CELL, "question_id"]
 _VERSIONS = ["benchmark", "question_set", "question_set_now"]
+_OTHER_RULE = (
+    pl.col("judge").str.starts_with(RULE)
+    & (pl.col("judge") == pl.col("judge_now"))
+    & (pl.col("judge_config_hash") != pl.col("judge_config_hash_now"))
+)
+"""One rule graded on both sides, but not as one and the same."""
 _UNDECIDED = (pl.col("status") == "excluded") & pl.col("correct").is_null()
 _FAILED = pl.col("status").is_in(["error", "skipped", "missing"]) & pl.col("error_class").ne_missing("no_score")
 """No reply came; one in which the grading model's verdict cannot be read is a reply."""
@@ -352,7 +350,9 @@ def check_regression(
     now = verdicts_of(catalog, spec, dict(before.select("benchmark", "judge").iter_rows()))
     sums_of = before["question_set"][0].split(",") if before["benchmark"][0] == POOLED else []
     if sums_of:
-        gate, now = "fisher", _pooled(now, sums_of)
+        gate, named = "fisher", pl.concat_str("benchmark", "question_id", separator="/")
+        now = now.filter(pl.col("benchmark").is_in(sums_of))
+        now = now.with_columns(question_id=named, question_set="benchmark", benchmark=pl.lit(POOLED))
     elif benchmarks is not None:
         before, now = (frame.filter(pl.col("benchmark").is_in(list(benchmarks))) for frame in (before, now))
     if strategies is not None:
@@ -385,6 +385,8 @@ def check_regression(
     should_be = before.join(now, on="strategy", how="semi")
     n_questions = _n_questions(should_be)
     first = before.row(0, named=True)
+    missing = sorted({*sums_of} - {*now["question_set"]})
+    only_sums = f"the baseline has only sums, over {len(sums_of)} datasets"
     return GateReport(
         gate=gate,
         significance=significance,
@@ -411,9 +413,9 @@ def check_regression(
         n_failed_current=_n_questions(failed_now),
         failures_count=failures_count,
         failed_datasets=tuple(_failed_datasets({"the baseline": asked_before, "this run": asked_now})),
-        unlike_rules=_unlike_rules(pairs),
+        unlike_rules=tuple(pairs.filter(_OTHER_RULE)["benchmark"].unique(maintain_order=True)),
         unlike=(
-            *_unlike_datasets(sums_of, now),
+            *([f"{only_sums}, and this run lacks {listed(missing)}"] if missing else []),
             *changed_questions(catalog, pairs.select(_VERSIONS).unique(maintain_order=True).iter_rows()),
             *_unlike_judges(pairs, rules=False),
         ),
@@ -447,18 +449,6 @@ def regression_checks(warehouse: Path, run_id: str, baseline: str, benchmarks: S
         name: Check("no_regression", passed=name in passed, description=said, severe=name in failed)
         for name in benchmarks
     }
-
-
-def _pooled(rows: pl.DataFrame, datasets: Sequence[str]) -> pl.DataFrame:
-    """Return the rows of some datasets as those of one, as a baseline of sums has them."""
-    rows = rows.filter(pl.col("benchmark").is_in(list(datasets)))
-    named = pl.concat_str("benchmark", "question_id", separator="/")
-    return rows.with_columns(question_id=named, question_set="benchmark", benchmark=pl.lit(POOLED))
-
-
-def _unlike_datasets(datasets: Sequence[str], now: pl.DataFrame) -> Iterator[str]:
-    if missing := sorted({*datasets} - {*now["question_set"]}):
-        yield f"the baseline has only sums, over {len(datasets)} datasets, and this run lacks {listed(missing)}"
 
 
 def _side(frame: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -542,13 +532,6 @@ def _without_verdict(name: str, frame: pl.DataFrame, which: pl.Expr, what: str) 
         yield f"{without.height} of {frame.height} answers of {name} ({share:.1f} %) {what}: {listed(counts)}"
 
 
-def _unlike_rules(pairs: pl.DataFrame) -> tuple[str, ...]:
-    """Find the datasets that one rule graded on both sides, but not as one and the same."""
-    same = pl.col("judge").str.starts_with(RULE) & (pl.col("judge") == pl.col("judge_now"))
-    unlike = pairs.filter(same, pl.col("judge_config_hash") != pl.col("judge_config_hash_now"))
-    return tuple(unlike["benchmark"].unique(maintain_order=True))
-
-
 def _unlike_judges(pairs: pl.DataFrame, *, rules: bool = True) -> Iterator[str]:
     columns = ["benchmark", "judge", "judge_now", "judge_config_hash", "judge_config_hash_now"]
     for benchmark, first, second, *hashes in pairs.select(columns).drop_nulls().unique(maintain_order=True).iter_rows():
@@ -559,18 +542,13 @@ def _unlike_judges(pairs: pl.DataFrame, *, rules: bool = True) -> Iterator[str]:
 
 
 def _unlike_questions(before: pl.DataFrame, now: pl.DataFrame) -> Iterator[str]:
-    there, here = (
-        {key[0]: set(part["question_id"]) for key, part in frame.partition_by("benchmark", as_dict=True).items()}
-        for frame in (before, now)
-    )
     for benchmark in dict.fromkeys(before["benchmark"]):
-        if benchmark not in here or there[benchmark] == here[benchmark]:
-            continue
-        both = len(there[benchmark] & here[benchmark])
-        yield (
-            f"{benchmark}: the questions differ: {both} in common, {len(there[benchmark]) - both} only in the "
-            f"baseline, {len(here[benchmark]) - both} only in this run"
-        )
+        there, here = (set(frame.filter(benchmark=benchmark)["question_id"]) for frame in (before, now))
+        if here and there != here:
+            yield (
+                f"{benchmark}: the questions differ: {len(there & here)} in common, {len(there - here)} only in the "
+                f"baseline, {len(here - there)} only in this run"
+            )
 
 
 def _unlike_settings(pairs: pl.DataFrame) -> Iterator[str]:
@@ -589,10 +567,8 @@ def _unlike_settings(pairs: pl.DataFrame) -> Iterator[str]:
         yield f"{change} in {listed(places)}"
 
 
-_OF_TALLY = (
-    *("baseline_accuracy", "current_accuracy", "delta"),
-    *("baseline_scored_accuracy", "current_scored_accuracy"),
-)
+_SCORED = ("baseline_scored_accuracy", "current_scored_accuracy")
+_OF_TALLY = ("baseline_accuracy", "current_accuracy", "delta", *_SCORED)
 _OF_TEST = ("p_value", "adjusted_p_value", "level", "minimum_detectable_effect", "regressed")
 
 
@@ -639,10 +615,6 @@ def _adjusted(row: Row) -> str:
     return "too few" if row["adjusted_p_value"] is None else f"{row['adjusted_p_value']:.4f}{'*' * row['regressed']}"
 
 
-def _scored_only(row: Row) -> str:
-    return f"{percent(row['baseline_scored_accuracy'])} {percent(row['current_scored_accuracy'])}"
-
-
 TESTS = Table(
     [
         text("strategy"),
@@ -651,7 +623,7 @@ TESTS = Table(
         number("before", "baseline_accuracy", upper="baseline_scored_accuracy", form="share"),
         number("now", "current_accuracy", upper="current_scored_accuracy", form="share"),
         number("change", "delta", form="points"),
-        number("scored only", _scored_only, optional=True),
+        number("scored only", lambda row: " ".join(percent(row[name]) for name in _SCORED), optional=True),
         number(
             "lost/won",
             lambda row: NOTHING if row["losses"] is None else f"{row['losses']}/{row['gains']}",

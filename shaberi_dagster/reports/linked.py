@@ -6,18 +6,18 @@ from operator import itemgetter
 from statistics import NormalDist
 
 from shaberi_dagster.lake.statements import Catalog, fetch
-from shaberi_dagster.reports.blocks import Row, Rows, between, interval_of
-from shaberi_dagster.reports.rows import OVERALL, grouped
+from shaberi_dagster.reports.blocks import Row, Rows, between, ends_of, grouped, interval_of
+from shaberi_dagster.reports.rows import OVERALL
 from shaberi_dagster.statistics.intervals import CONFIDENCE, ERRORS_OF_HALF, Estimate, Interval
 
 _SEEN = ERRORS_OF_HALF + NormalDist().inv_cdf(0.8)
 """Standard errors that a detectable difference is wide."""
 
 
-def link_reasons(link: Row) -> list[str]:
-    """Say why the scores of a link do not compare; nothing where they do."""
-    reason = _overall(link["rows"])["reason"]
-    return [f"{link['linked_judge']} is not linked with {link['judge']}: {reason}"] if reason else []
+def link_reasons(links: Rows) -> list[str]:
+    """Say why the scores of some links do not compare; nothing where they do."""
+    reasons = ((link, _overall(link["rows"])["reason"]) for link in links)
+    return [f"{link['linked_judge']} is not linked with {link['judge']}: {why}" for link, why in reasons if why]
 
 
 def link_remark(link: Row) -> str:
@@ -193,10 +193,4 @@ def across(tie: Row, link: Row | None, best: Row | None) -> Row:
     if error:
         p = max(p or 0.0, 2 * NormalDist().cdf(-abs(tie["difference"]) / error))
     shown = tie["against_best"] if tie["why_withheld"] else "tied" if wider.lower <= 0 <= wider.upper else "below"
-    return {
-        **tie,
-        "against_best": shown,
-        "difference_lower": wider.lower,
-        "difference_upper": wider.upper,
-        "p_value": p,
-    }
+    return {**tie, **ends_of(wider, "difference_"), "against_best": shown, "p_value": p}

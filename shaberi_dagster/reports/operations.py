@@ -17,13 +17,13 @@ from shaberi_dagster.reports.blocks import (
     Row,
     Rows,
     Sentences,
+    grouped,
     megabytes,
     number,
     sum_of_known,
     table_of,
     text,
 )
-from shaberi_dagster.reports.rows import grouped
 from shaberi_dagster.runs.forecast import NO_CALL, Forecast, sum_if_known
 from shaberi_dagster.runs.spec import RunSpec
 
@@ -41,7 +41,12 @@ def plan_result(estimates: Sequence[Forecast]) -> Result:
     """
     rows, notes = [asdict(estimate) for estimate in estimates], _notes(estimates)
     by_stage = [*grouped(rows, itemgetter("stage")), ("all", rows)]
-    totals = [_total(stage, parts) for stage, parts in by_stage]
+    totals = [
+        {"stage": stage}
+        | {name: sum_if_known(part[name] for part in parts) for name in _SUMMED}
+        | {"upper_bound": any(part["upper_bound"] for part in parts)}
+        for stage, parts in by_stage
+    ]
     lines = [{**row, "parts": [row]} for row in rows]
     lines += [{**total, "parts": parts} for total, (_, parts) in zip(totals, by_stage, strict=True)]
     run_ids = {row["run_id"] for row in rows}
@@ -57,11 +62,6 @@ def plan_result(estimates: Sequence[Forecast]) -> Result:
         Sentences(notes, "note"),
     ]
     return Result(said, rows, {"rows": rows, "totals": totals, "notes": notes})
-
-
-def _total(stage: str, parts: Rows) -> Row:
-    sums = {name: sum_if_known(part[name] for part in parts) for name in _SUMMED}
-    return {"stage": stage, **sums, "upper_bound": any(part["upper_bound"] for part in parts)}
 
 
 def _names(names: Iterable[str], line: Row) -> tuple[str, ...]:
@@ -147,18 +147,15 @@ def price_result(known: Row) -> Result:
         text("source", folds=True),
     ]
     note = "US dollars for a million tokens; dates and hours are UTC."
+    unknown = [{"model": model, "base_url": base_url} for model, base_url in known["unknown"]]
     lines = [f"unknown: {model} at {base_url}" for model, base_url in known["unknown"]]
-    if not known["prices"] and not known["unknown"]:
+    if not known["prices"] and not unknown:
         lines.append("The lake has no calls.")
     if not known["table_is_current"]:
         lines.append("The table prices says something else; `shaberi prices --refresh` writes these into it.")
     prices = [vars(price) for price in known["prices"]]
     table = [table_of(prices, columns, notes=[note])] if prices else []
-    document = {
-        "prices": prices,
-        "unknown": [{"model": model, "base_url": base_url} for model, base_url in known["unknown"]],
-        "table_is_current": known["table_is_current"],
-    }
+    document = {"prices": prices, "unknown": unknown, "table_is_current": known["table_is_current"]}
     return Result([*table, Sentences(lines)], document=document)
 
 
@@ -247,15 +244,14 @@ def samples_of(spec: RunSpec, benchmarks: Sequence[str], lake: Lake) -> list[Row
         Rows with the benchmark, its question set and number of questions, and samples `planned`, `made` and `failed`.
     """
     answers = lake.read("answers", {"run_id": spec.run_id, "benchmark": benchmarks}, ["benchmark", "status"])
-    made = {name: answers.filter(benchmark=name, status="ok").height for name in benchmarks}
     return [
         {
             "benchmark": name,
             "question_set": spec.benchmarks[name].question_set,
             "n_questions": spec.n_questions(name),
             "planned": spec.n_planned(name),
-            "made": made[name],
-            "failed": spec.n_planned(name) - made[name],
+            "made": (made := answers.filter(benchmark=name, status="ok").height),
+            "failed": spec.n_planned(name) - made,
         }
         for name in benchmarks
     ]

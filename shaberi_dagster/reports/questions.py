@@ -9,9 +9,12 @@ from difflib import get_close_matches
 from itertools import chain, islice, product
 from typing import Any, NamedTuple
 
+from rich.console import Console
+from rich.text import Text
+
 from shaberi_dagster.lake.queries import known_names
 from shaberi_dagster.lake.statements import Catalog, fetch, fetch_frame
-from shaberi_dagster.reports.blocks import Row, Rows
+from shaberi_dagster.reports.blocks import Row, Rows, decimals
 from shaberi_dagster.reports.reading import Side, check_selected, find_side, scale_rows, scored_runs
 from shaberi_dagster.reports.requests import BASELINE, check_choice, runs_chosen
 from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
@@ -19,6 +22,7 @@ from shaberi_dagster.tasks.judges.rules.base import span_of
 from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.identity import NUMBERED, RUN_NUMBER
 from shaberi_dagster.util.names import check_known
+from shaberi_dagster.util.text import printable
 
 _MOST_APART = 8
 """Up to how many runs are read one by one."""
@@ -138,7 +142,7 @@ def read_question(
     return {
         **question,
         "answers": fetch_frame(catalog, "question_answers", **which, most=None),
-        "judgements": fetch_frame(catalog, "question_judgements", **which, most=None, judges=None),
+        "judgements": fetch_frame(catalog, "question_judgements", **which, most=None, judges=None).drop("deltas"),
     }
 
 
@@ -163,20 +167,15 @@ def read_answers(
         pipeline: Passes in order, or baseline.
         most: Characters of a text that are read; None: all.
     """
-    which: dict[str, Any] = {"benchmark": benchmark, "question_ids": list(question_ids)}
-    deltas: dict[tuple[str | int, ...], Any] = {}
-    if pipeline != BASELINE:
-        added = fetch(catalog, "question_deltas", **which, run_ids=list(run_ids), pipeline=pipeline)
-        deltas = {(*_sample(row), row["strategy"], row["judge"]): row["deltas"] for row in added}
+    which: dict[str, Any] = {"benchmark": benchmark, "question_ids": list(question_ids), "models": None, "most": most}
     of_sample: defaultdict[tuple[str, str, int], list[Row]] = defaultdict(list)
     consensus: defaultdict[tuple[str, str], list[Row]] = defaultdict(list)
     # Of one run DuckDB reads the pages of its rows only, of a list of runs all texts of the benchmark.
-    which |= {"models": None, "most": most}
     of_runs = [{**which, "run_id": run_id} for run_id in (run_ids if len(run_ids) <= _MOST_APART else [None])]
-    told = (fetch(catalog, "question_judgements", **of_run, judges=list(judges) or None) for of_run in of_runs)
+    of_judges = {"judges": list(judges) or None, "pipeline": pipeline}
+    told = (fetch(catalog, "question_judgements", **of_run, **of_judges) for of_run in of_runs)
     for judgement in chain.from_iterable(told):
         sample, strategy = _sample(judgement), judgement["strategy"]
-        judgement["deltas"] = deltas.get((*sample, strategy, judgement["judge"]), [])
         read = span_of(judgement["judge_output"]) if judgement["score_source"] == "rule" else None
         judgement["read"] = read and Span(*read, "read by a rule")
         (of_sample[sample] if strategy is None else consensus[sample[:2]]).append(judgement)
@@ -504,3 +503,99 @@ def read_texts(catalog: Catalog, run_ids: Sequence[str], questions: Iterable[Row
             place = {"benchmark": benchmark, "question_set": question["question_set"], "question_id": question_id}
             answers = {run_id: read[benchmark][question_id, run_id] for run_id in run_ids}
             yield {**question, "stored": find_question(catalog, **place), "answers": answers}
+
+
+_NOT_STORED = "(the text of this question is not in the lake)"
+
+
+def question_text(question: Row, *, in_full: bool = True) -> Text:
+    """The question as `read_texts` has it, and in full its reference and criteria as well."""
+    where = f"{question['question_set']} {question['position'] or question['question_id'][:12]}"
+    stored = question["stored"]
+    parts = [_title(where, question["category"] or ""), _body(stored["question"] if stored else _NOT_STORED)]
+    more = {"reference": stored["reference"], "criteria": stored["criteria"]} if stored and in_full else {}
+    for name, text in more.items():
+        if text:
+            parts += [Text(), _title(name), _body(text)]
+    return Text("\n").join(parts)
+
+
+def answers_texts(runs: Iterable[Row], question: Row, *, judgements: bool = True) -> list[Text]:
+    """Write the answers of all runs for which a question was read."""
+    of_runs = zip(runs, question["scores"], question["answers"].values(), strict=True)
+    return [answers_text(*of_run, judgements=judgements) for of_run in of_runs]
+
+
+def answers_text(run: Row, score: float | None, read: RunAnswers, *, judgements: bool = True) -> Text:
+    """Write the answers of one run, sample by sample, with their judgements.
+
+    Args:
+        run: The run.
+        score: Its mean of this question.
+        read: Its answers.
+        judgements: With the judges' whole texts, not only their scores.
+    """
+    answers, consensus = read
+    parts = [_title(f"{run['model']} {run['run_tag']}", decimals(score))]
+    for answer in answers:
+        parts += [*_answer(answer, len(answers) > 1), *_judgements(answer["judgements"], in_full=judgements)]
+    if not answers:
+        parts.append(Text("(not asked)", style="dim"))
+    parts += _judgements(consensus, in_full=judgements)
+    return Text("\n").join(parts)
+
+
+def print_answers(catalog: Catalog, runs: Rows, questions: Filter, console: Console) -> None:
+    """Print all questions that a filter takes, each with what those runs that were asked it answered.
+
+    Args:
+        catalog: The public views.
+        runs: Whose answers.
+        questions: Which, and in which order.
+        console: Where to; no line is broken.
+    """
+    run_ids = [run["run_id"] for run in runs]
+    for question in read_texts(catalog, run_ids, read_questions(catalog, run_ids, questions)):
+        answers = zip(answers_texts(runs, question), question["answers"].values(), strict=True)
+        for part in (question_text(question), *(text for text, read in answers if read.samples)):
+            console.print(part, crop=False, soft_wrap=True)
+            console.print()
+
+
+def _answer(answer: Row, several: bool) -> Iterator[Text]:
+    if several:
+        yield Text(f"sample {answer['sample_index']}", style="bold")
+    if answer["status"] != "ok":
+        said = ": ".join(filter(None, (answer["status"], answer["error_class"], answer["error_message"])))
+        yield Text(printable(said), style="yellow")
+    if answer["finish_reason"] not in {None, "stop"}:
+        yield Text(printable(f"ended by: {answer['finish_reason']}"), style="yellow")
+    if answer["answer"]:
+        read = next((judgement["read"] for judgement in answer["judgements"] if judgement["read"]), None)
+        yield _body(answer["answer"], read)
+    elif answer["status"] == "ok":
+        yield Text("(empty)", style="dim")
+
+
+def _judgements(judgements: Rows, *, in_full: bool) -> Iterator[Text]:
+    for judgement in judgements:
+        yield Text()
+        who = f"{judgement['judge']} of {judgement['strategy']}" if judgement["strategy"] else judgement["judge"]
+        score = f"{judgement['score']:g}" if judgement["score"] is not None else "no score"
+        why = "" if judgement["status"] == "ok" else f"{judgement['status']} {judgement['error_class'] or ''}".strip()
+        yield Text.assemble(
+            (printable(f"▸ {who}"), "cyan"), (f"  {score}", "bold"), (printable(f"  {why}") if why else "", "yellow")
+        )
+        if in_full and judgement["judge_output"]:
+            yield _body(judgement["judge_output"])
+
+
+def _title(text: str, detail: str = "") -> Text:
+    return Text.assemble((printable(text), "bold reverse"), (printable(f"  {detail}") if detail else "", "bold"))
+
+
+def _body(text: str, marked: Span | None = None) -> Text:
+    start, end = (marked.start, marked.end) if marked else (0, 0)
+    parts = ((text[:start], ""), (text[start:end], "underline"), (text[end:], ""))
+    shown = ((printable(part, multiline=True).replace("\t", "    "), style) for part, style in parts if part)
+    return Text.assemble(*shown)

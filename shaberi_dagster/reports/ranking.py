@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from shaberi_dagster.lake.statements import Catalog
 from shaberi_dagster.reports.audited import unaudited_sentence
-from shaberi_dagster.reports.blocks import Row, Rows, is_number, signed
+from shaberi_dagster.reports.blocks import Row, Rows, grouped, is_number, signed
 from shaberi_dagster.reports.linked import across, widened
 from shaberi_dagster.reports.rows import (
     COUNTS,
@@ -26,13 +26,12 @@ from shaberi_dagster.reports.rows import (
     JudgeScores,
     benchmark_order,
     differs_after_rounding,
-    grouped,
     interval_columns,
     is_open,
     sums_of,
     undecided_sentences,
 )
-from shaberi_dagster.reports.settings import differences, read_settings
+from shaberi_dagster.reports.settings import SettingsByRun, differences, read_settings
 from shaberi_dagster.reports.single_scores import SingleScores
 from shaberi_dagster.tasks.benchmarks.registry import RULE
 from shaberi_dagster.util.identity import NUMBERED
@@ -139,7 +138,10 @@ def read_standings(catalog: Catalog, rows: Rows) -> tuple[list[Row], list[Row]]:
         if any(len(others) >= len(entries) and _is_within(cells, more) for more, others in rankings)
     ]
     ranked = [_ranking(cells, entries) for cells, entries in rankings if (cells, entries) not in partial]
-    missing = [_not_ranked(entry, _without_score(entry)) for entry in unscored]
+    missing = [
+        _not_ranked(entry, f"no score for {', '.join(sorted(set(entry.asked) - {cell[0] for cell in entry.cells}))}")
+        for entry in unscored
+    ]
     parts = [
         _not_ranked(entry, _less_than(cells, next(other for other, _ in rankings if _is_within(cells, other))))
         for cells, entries in partial
@@ -218,17 +220,10 @@ def _entries(catalog: Catalog, rows: Rows) -> list[_Entry]:
     # A run without a number is no part of the multi-run that was made under the same tag.
     tags = grouped(rows, lambda row: (row["model"], row["base_tag"] or row["run_tag"], row["run_number"] is None))
     several = [row for _, of_tag in tags if len({row["run_id"] for row in of_tag}) > 1 for row in of_tag]
-    settings = (
-        read_settings(
-            catalog,
-            sorted({row["run_id"] for row in several}),
-            {row["benchmark"] for row in several},
-            {row["judge"] for row in several},
-            several[0]["pipeline"],
-        )
-        if several
-        else {}
-    )
+    run_ids, benchmarks, judges = ({row[name] for row in several} for name in ("run_id", "benchmark", "judge"))
+    settings: SettingsByRun = {}
+    if several:
+        settings = read_settings(catalog, sorted(run_ids), benchmarks, judges, several[0]["pipeline"])
     in_order = benchmark_order()
     single = {(row["model"], row["run_tag"]) for row in rows if row["run_number"] is None}
 
@@ -245,8 +240,8 @@ def _entries(catalog: Catalog, rows: Rows) -> list[_Entry]:
             continue
         alike = sorted(grouped(runs, lambda run: _cells(run[1])), key=lambda one: len(one[0]) * len(one[1]))
         *_, (_, fullest) = alike
-        run_ids = {tag: [of_run[0]["run_id"]] for tag, of_run in fullest}
-        together = len(fullest) > 1 and not differences(settings, run_ids)
+        ids = {tag: [of_run[0]["run_id"]] for tag, of_run in fullest}
+        together = len(fullest) > 1 and not differences(settings, ids)
         if together:
             tag = f"{base_tag}{NUMBERED}" if (model, base_tag) in single else base_tag
             entries.append(entry(tag, [row for _, of_run in fullest for row in of_run], len(fullest)))
@@ -293,10 +288,6 @@ def _less_than(cells: frozenset[_Cell], other: frozenset[_Cell]) -> str:
     if len(judges) < len(more_judges):
         said.append(f"{len(judges)} of {len(more_judges)} judges ({', '.join(sorted(judges))})")
     return ", ".join(said) or "not judged on all of it by all judges"
-
-
-def _without_score(entry: _Entry) -> str:
-    return f"no score for {', '.join(sorted(set(entry.asked) - {cell[0] for cell in entry.cells}))}"
 
 
 def _not_ranked(entry: _Entry, why: str) -> Row:

@@ -39,7 +39,11 @@ def read_report(catalog: Catalog, report: Report, selection: Any) -> Document:
         raise ConfigurationError(f"report {report.name}: two of its tables have one name ({', '.join(names)})")
     found = {table.name: rows_of(_selected(catalog, table, selection)) for table in report.tables}
     for table in report.tables:
-        _check_columns(table, found[table.name][0])
+        given = found[table.name][0]
+        for name in (column.name for column in table.columns if not callable(column.value)):
+            if name not in given:
+                where = f"sql/reports/{table.sql}.sql"
+                raise ConfigurationError(f"{where} has no column {name}; it has {', '.join(given)}")
     _check_parameters(catalog, report, selection)
     columns, _ = found[report.tables[0].name]
     rows: dict[str, Rows] = {name: rows for name, (_, rows) in found.items()}
@@ -61,17 +65,6 @@ def _check_parameters(catalog: Catalog, report: Report, selection: Any) -> None:
     if unused := [f"${name}" for name in vars(selection) if name not in used]:
         has = ", ".join(f"${name}" for name in sorted(used)) or "no parameter"
         raise ConfigurationError(f"report {report.name}: none of its statements has {unused[0]}; they have {has}")
-
-
-def _check_columns(table: Table, given: Sequence[str]) -> None:
-    """Refuse a table of which a column is not in its statement.
-
-    Raises:
-        ConfigurationError: It names the column, and those that there are.
-    """
-    for name in (column.name for column in table.columns if not callable(column.value)):
-        if name not in given:
-            raise ConfigurationError(f"sql/reports/{table.sql}.sql has no column {name}; it has {', '.join(given)}")
 
 
 def report_frame(catalog: Catalog, report: Report, selection: Any) -> "pl.DataFrame":
@@ -125,12 +118,12 @@ def benchmarks_in(catalog: Catalog) -> "Mapping[str, registry.Benchmark]":
     """Return the known benchmarks, and those of plugins that are gone, as the last run of them kept them."""
     from shaberi_dagster.tasks.benchmarks import registry
 
-    rows = fetch(catalog, "entries")
+    rows = fetch(catalog, "runs", with_entries=True)
     if not rows:
         return registry.ALL_BENCHMARKS
     from shaberi_dagster.runs import spec
 
-    specs = [spec.RunSpec.read(row["spec"]) for row in rows]
+    specs = [spec.RunSpec.read(row["spec"]) for row in reversed(rows)]
     gone = {
         name: run.benchmark(name)
         for run in specs
@@ -191,8 +184,8 @@ class Side:
 
 
 def scored_runs(catalog: Catalog) -> Rows:
-    """The runs that have scores: run_id, model, run_tag, base_tag, run_number, import_tag, source."""
-    return fetch(catalog, "compared_runs")
+    """Read the runs that have scores: rows of `chosen_runs.sql`."""
+    return [run for run in fetch(catalog, "chosen_runs") if run["has_scores"]]
 
 
 def find_side(runs: Sequence[Mapping[str, Any]], name: str, text: str, tag: str | None) -> Side:

@@ -18,15 +18,23 @@ set was asked; `asked` says both: `elyza@100, 10 asked`. Later steps add
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from shaberi_dagster.reports.blocks import Row, Rows, are_apart, decimals, is_number, listed, signed, whole_percent
+from shaberi_dagster.reports.blocks import (
+    Row,
+    Rows,
+    are_apart,
+    decimals,
+    ends_of,
+    is_number,
+    listed,
+    signed,
+    whole_percent,
+)
 from shaberi_dagster.statistics.intervals import Estimate, Interval, mean_of_estimates
 from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.tasks.judges.rules.registry import GRADERS
 
-T = TypeVar("T")
-K = TypeVar("K")
 OVERALL = "overall"
 MEAN_OF = "mean of "
 _ROUNDING = 0.005  # of what is shown
@@ -175,11 +183,7 @@ def spanned(lower: Estimate | None, upper: Estimate | None) -> Estimate | None:
 
 def interval_columns(estimate: Estimate | None) -> dict[str, Any]:
     """Return the columns of an estimate: its 95 % interval over questions, and their number."""
-    return {
-        "ci_questions_lower": estimate and estimate.interval.lower,
-        "ci_questions_upper": estimate and estimate.interval.upper,
-        "n_questions": estimate and estimate.n,
-    }
+    return {**ends_of(estimate.interval if estimate else None, "ci_questions_"), "n_questions": estimate and estimate.n}
 
 
 def subtract_or_none(score: float | None, other: float | None) -> float | None:
@@ -202,11 +206,3 @@ def benchmark_order() -> Callable[[str], tuple[bool, int, str]]:
     """Return a key to sort names of benchmarks by: the registry's order, unknown ones after them, overall last."""
     places = {name: place for place, name in enumerate(ALL_BENCHMARKS)}
     return lambda benchmark: (benchmark == OVERALL, places.get(benchmark, len(places)), benchmark)
-
-
-def grouped(rows: Iterable[T], key: Callable[[T], K]) -> list[tuple[K, list[T]]]:
-    """Rows by key, in the order in which keys appear first."""
-    groups: dict[K, list[T]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return list(groups.items())

@@ -17,10 +17,9 @@ from typing import Any
 from shaberi_dagster.lake.journal.backends import journals_of
 from shaberi_dagster.lake.journal.tally import RECENT, CostOf, FinishedCall, JournalTally, ScoreOf
 from shaberi_dagster.lake.statements import Catalog, fetch
-from shaberi_dagster.reports.blocks import Row, Rows
+from shaberi_dagster.reports.blocks import Row, Rows, grouped
 from shaberi_dagster.reports.declared.cost import TOKENS
 from shaberi_dagster.reports.reading import read_costs
-from shaberi_dagster.reports.rows import grouped
 from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.tasks.judges.spec import JudgeSpec
 from shaberi_dagster.util.errors import ConfigurationError
@@ -58,7 +57,7 @@ def read_run(
     Raises:
         ConfigurationError: The lake has no such run.
     """
-    found = fetch(catalog, "run_list", run_id=run_id)
+    found = fetch(catalog, "runs", run_id=run_id)
     if not found:
         raise ConfigurationError(f"the lake has no run {run_id!r}")
     run, *_ = found
@@ -68,20 +67,19 @@ def read_run(
     # Of several that differ in their prompt the last.
     judges = {judge["model"]: JudgeSpec.model_validate(judge) for judge in spec.get("judges") or ()}
     tallies = _follow_journals(warehouse, run_id, cost_of, partial(_score_of, judges))
-    answering, judging = _calls_of(tallies, "answer"), _calls_of(tallies, "judge")
+    calls = sum((tally.calls for tally in tallies), Counter[tuple[str, str]]())
     parts = fetch(catalog, "run_parts", run_id=run_id)
     for part in parts:
         benchmark, n_answers, n_judgements = part["benchmark"], part["n_answers"], part["n_judgements"]
         part["state"] = states.get(benchmark, run["status"])
-        part["n_answers"] = min(n_answers + answering[benchmark], part["n_planned_answers"] or 0)
-        part["n_judgements"] = min(n_judgements + judging[benchmark], part["n_planned_judgements"] or n_judgements)
+        most = part["n_planned_judgements"] or n_judgements
+        part["n_answers"] = min(n_answers + calls[benchmark, "answer"], part["n_planned_answers"] or 0)
+        part["n_judgements"] = min(n_judgements + calls[benchmark, "judge"], most)
     costs = TOKENS.summed(read_costs(catalog, [run_id]))
     recent = [at for tally in tallies for at in tally.recent if at > now - RECENT]
     committed = fetch(catalog, "run_limits", run_id=run_id)
     limits = [(row["created_at"].astimezone(UTC), row["base_url"], row["limit_after"]) for row in committed]
     limits += [change for tally in tallies for change in tally.limits]
-    scores = _scores(fetch(catalog, "run_scores", run_id=run_id), tallies, judges)
-    failed = sum((tally.failures for tally in tallies), Counter[str]())
     per_minute = len(recent) / (RECENT.total_seconds() / 60) if recent else None
     left = sum(
         max(part[f"n_planned_{rows}"] - part[f"n_{rows}"] - part[f"n_failed_{rows}"], 0)
@@ -100,9 +98,9 @@ def read_run(
         "cost_usd": (costs["cost_usd"] or 0) + sum(tally.cost_usd for tally in tallies),
         "calls_without_price": (costs["calls_without_price"] or 0) + sum(tally.n_without_price for tally in tallies),
         "failures": fetch(catalog, "run_failures", run_id=run_id),
-        "failed_calls": failed,
+        "failed_calls": sum((tally.failures for tally in tallies), Counter[str]()),
         "limits": {url: [limit for *_, limit in changes] for url, changes in grouped(sorted(limits), itemgetter(1))},
-        "scores": scores,
+        "scores": _scores(fetch(catalog, "run_scores", run_id=run_id), tallies, judges),
     }
 
 
@@ -143,10 +141,3 @@ def _follow_journals(warehouse: Path, run_id: str, cost_of: CostOf, score_of: Sc
         _tallies[key] = tally
         found.append(tally)
     return found
-
-
-def _calls_of(tallies: Sequence[JournalTally], purpose: str) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for tally in tallies:
-        counts.update({benchmark: n for (benchmark, of_call), n in tally.calls.items() if of_call == purpose})
-    return counts

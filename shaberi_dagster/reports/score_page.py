@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import partial
 from operator import itemgetter
 from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shaberi_dagster.reports.blocks import (
     NO_INTERVAL,
@@ -26,13 +26,13 @@ from shaberi_dagster.reports.blocks import (
     both_ends,
     counted,
     decimals,
+    grouped,
     interval_of,
     is_number,
     known,
     listed,
     number,
     several,
-    signed,
     table_of,
     text,
     whole_percent,
@@ -47,7 +47,6 @@ from shaberi_dagster.reports.rows import (
     ROW_COLUMNS,
     benchmark_order,
     categories_sentence,
-    grouped,
     interval_columns,
     is_open,
     mean_of,
@@ -60,9 +59,6 @@ from shaberi_dagster.reports.scores import ScoreReport
 from shaberi_dagster.reports.terminal import table_width
 from shaberi_dagster.statistics.intervals import Interval
 from shaberi_dagster.tasks.benchmarks.registry import Benchmark
-
-if TYPE_CHECKING:
-    from shaberi_dagster.reports.ensemble import StrategyScore
 
 _FEWEST_FOR_A_MARGIN = 3  # the quantile for two runs is 12.7: ±9 of scores that are a point apart
 _MOST_UNFINISHED, _MOST_NOT_RANKED, _MOST_REUSED = 10, 10, 3
@@ -213,13 +209,6 @@ def margin(row: Row) -> str:
     return f"±{decimals(row['margin_of_error'])}" if shown else NOTHING
 
 
-def judge_blocks(report: ScoreReport) -> Iterator[Block]:
-    """Show the agreement of judges."""
-    if report.judge_pairs:
-        yield Heading("Agreement of these judges on all answers of the lake that both scored")
-        yield _PAIRS.of(report.judge_pairs)
-
-
 _PAIRS = Table(
     [
         text("judge a", folds=True),
@@ -231,82 +220,6 @@ _PAIRS = Table(
         number("a - b", "mean_difference", form="difference"),
     ]
 )
-
-
-def strategy_blocks(strategies: "Sequence[StrategyScore]") -> Iterator[Block]:
-    """Show the strategies of each run, benchmark by benchmark and judge by judge, with their gain over the samples."""
-    for (model, run_tag), of_run in grouped(strategies, lambda strategy: (strategy.model, strategy.run_tag)):
-        yield Heading("Strategies", f"{model} {run_tag}")
-        table = strategies_table(of_run)
-        notes = [
-            f"{score.strategy} on {score.benchmark} by {score.judge}: {'; '.join(found)}."
-            for score in of_run
-            if (found := doubts(score))
-        ]
-        yield replace(table, notes=[*table.notes, *notes])
-
-
-def strategies_table(strategies: "Sequence[StrategyScore]") -> Table:
-    """Show a line for each strategy, benchmark and judge, with its gain over the samples."""
-    return _STRATEGIES.of([*map(_strategy, strategies)])
-
-
-def _strategy(score: "StrategyScore") -> dict[str, Any]:
-    """Return a score with its difference from the mean of its samples in the same row."""
-    against = score.against
-    return {
-        **vars(score),
-        "ci_questions_lower": score.interval and score.interval.lower,
-        "ci_questions_upper": score.interval and score.interval.upper,
-        "difference": against and against.difference,
-        "difference_lower": against and against.interval and against.interval.lower,
-        "difference_upper": against and against.interval and against.interval.upper,
-        "n_common_questions": against and against.n_questions,
-        "why_withheld": against and against.why_withheld,
-    }
-
-
-def cost_cell(row: Row) -> str:
-    """Write what calls cost, with a + where it does not have all of them."""
-    return NOTHING if row["cost_usd"] is None else f"{row['cost_usd']:.2g}{'+' * bool(row['calls_without_cost'])}"
-
-
-_STRATEGIES = Table(
-    [
-        text("benchmark"),
-        text("judge", folds=True),
-        text("strategy"),
-        number("score", "score", upper="score_upper", form="score"),
-        number("95 % CI", ends="ci_questions_", form="score"),
-        number("scored", _share),
-        number("+/-", lambda row: signed(row["difference"]) if row["against"] else ""),
-        number("95 % CI", lambda row: between(interval_of(row, "difference_"), "difference") if row["against"] else ""),
-        number("n", "n_common_questions", form="{}", null=""),
-        number("calls", spare=True),
-        number("US$", cost_cell, spare=True),
-    ],
-    notes=[
-        "Without passes.",
-        "+/-: against the mean of the shared samples, on n questions that both have; interval of a sign-flip test.",
-    ],
-)
-
-
-def doubts(strategy: "StrategyScore") -> list[str]:
-    """Say why there is no verdict on a strategy, and which questions its comparison with the samples leaves out."""
-    against = strategy.against
-    if against is None:
-        return []
-    why = [f"no verdict, since {against.why_withheld}"] if against.why_withheld else []
-    return [*why, *left_out(against)]
-
-
-def left_out(against: Any) -> Iterator[str]:
-    """Say which questions of a comparison with samples count for neither: an answer that failed is no gain."""
-    if against.n_only_strategy:
-        yield f"{counted(against.n_only_strategy, 'question')} left out, to which the samples have no answer"
-    if against.n_only_reference:
-        yield f"{counted(against.n_only_reference, 'question')} left out, to which it has no answer"
 
 
 def replies_table(replies: Rows) -> Table:
@@ -530,14 +443,11 @@ def _detail(ranking: Row, report: ScoreReport) -> str:
 
 def _table(ranking: Row, by: str, width: int | None) -> Table:
     names: Sequence[str] = ranking["judges"] if by == "judge" else ranking["asked"]
-    whole = _with_columns(ranking, by, names)
-    if width is None or _fits(whole, width):
-        return whole
-    for n in range(len(names), 0, -1):
+    table, n = _with_columns(ranking, by, names), len(names)
+    while width is not None and n >= 0 and not _fits(table, width):
         table = _with_columns(ranking, by, names[:n], names[n:], is_narrow=True)
-        if _fits(table, width):
-            return table
-    return _with_columns(ranking, by, (), names, is_narrow=True)
+        n -= 1
+    return table
 
 
 def _fits(table: Table, width: int) -> bool:
@@ -684,73 +594,9 @@ CSV_COLUMNS = (
 """Columns of the CSV file."""
 
 
-def score_data(report: ScoreReport) -> Row:
-    """Make a document with everything there is, in full; unknown values are null."""
-    return {
-        "policy": report.policy,
-        "pipeline": report.pipeline,
-        "rows": [_row(row) for row in report.rows],
-        "means": [_mean(mean) for mean in report.means],
-        "statistics": report.statistics,
-        "judge_pairs": report.judge_pairs,
-        "unfinished": report.unfinished,
-        "tokens": report.tokens,
-        "remarks": [*report.left_out, *report.remarks, *report.reused],
-        "over": report.over,
-        "replies": report.replies,
-        "rankings": [_ranking(ranking) for ranking in report.rankings],
-        "not_ranked": report.not_ranked,
-        "strategies": [asdict(strategy) for strategy in report.strategies],
-    }
-
-
-def score_records(report: ScoreReport) -> Iterator[Row]:
-    """Lines of which `row` says what they are.
-
-    `score`; `mean` over benchmarks; `statistic` over runs (then `run_tag` is the base tag); `judge_pair`;
-    `unfinished`; `remark`; `tokens`; `replies`; `strategy` with its difference from the mean of its samples.
-    """
-    chosen = {"pipeline": report.pipeline, "null_policy": report.policy}
-    for row in report.rows:
-        yield {"row": "score"} | _row(row)
-    for run in report.means:
-        cells = _mean(run) | chosen | {"benchmark": OVERALL, "question_set": "; ".join(run["asked"])}
-        renamed = {
-            "mean": "score",
-            "mean_upper": "score_upper",
-            "baseline_mean": "baseline_score",
-            "adjusted_mean": "adjusted_score",
-        }
-        yield {"row": "mean"} | {renamed.get(name, name): value for name, value in cells.items()}
-    for statistic in report.statistics:
-        renamed = {"run_tag": statistic["base_tag"], "score": statistic["mean"], "sd_runs": statistic["sd"]}
-        renamed["score_upper"] = statistic["mean_upper"]
-        values = {"values": " ".join(map(repr, statistic["values"]))}
-        yield {"row": "statistic"} | chosen | dict(statistic) | renamed | values
-    for pair in report.judge_pairs:
-        named = {"judge": pair["judge_a"], "other_judge": pair["judge_b"]}
-        yield {"row": "judge_pair", **named, "n_scored": pair["n"]} | dict(pair)
-    for part in report.unfinished:
-        yield {"row": "unfinished"} | dict(part) | {"text": failure(part)}
-    yield from ({"row": "remark", "text": remark} for remark in (*report.left_out, *report.remarks, *report.reused))
-    for tokens in report.tokens:
-        yield {"row": "tokens", **tokens, "price_sources": ", ".join(tokens["price_sources"])}
-    yield from ({"row": "replies"} | dict(replies) for replies in report.replies)
-    yield from ({"row": "strategy"} | _strategy(strategy) for strategy in report.strategies)
-
-
-def _ranking(ranking: Row) -> dict[str, Any]:
-    standings = ranking["standings"]
-    return {**ranking, "standings": [*map(standing_data, standings)], "remarks": remarks_on(standings)}
-
-
 def _row(row: Row) -> dict[str, Any]:
     more = {name: row[name] for name in ("adjusted_score", "change")}
     return {name: row[name] for name in ROW_COLUMNS} | interval_columns(row["estimate"]) | more
-
-
-def _mean(mean: Row) -> dict[str, Any]:
-    return {name: value for name, value in mean.items() if name != "rows"}
 
 
 # --- the document ---
@@ -770,7 +616,14 @@ class ScoreDocument(Document):
         if width is None:
             return _said_once(self._everything())
         blocks = _said_once(self._for_people(width))
-        return map(_with_all_columns, blocks) if self.view.wide else blocks
+        if not self.view.wide:
+            return blocks
+        return (
+            replace(block, columns=[replace(column, spare=False) for column in block.columns])
+            if isinstance(block, Table)
+            else block
+            for block in blocks
+        )
 
     def _for_people(self, width: int) -> Iterator[Block]:
         report, view = self.report, self.view
@@ -782,20 +635,16 @@ class ScoreDocument(Document):
             yield from statistics_blocks(report, several=False)
             yield from run_blocks(report, several=False)
             yield Sentences(list(undecided_sentences(report.rows)), "note")
-            yield from strategy_blocks(report.strategies)
+            yield from self._strategies()
         elif report.rows:
             yield from self._ranked(width)
         if view.by in {"judge", "run"}:
-            yield from judge_blocks(report)
+            yield from self._judges()
         yield from self._notes()
         if report.tokens:
             yield from self._costs()
         if view.by != "run" and (best := list(best_of_most(report.rankings))):
             yield Sentences(best, "verdict")
-
-    @property
-    def _has_own_table(self) -> bool:
-        return self._is_of_one and self.view.by == "model"
 
     @property
     def _is_of_one(self) -> bool:
@@ -804,13 +653,13 @@ class ScoreDocument(Document):
 
     def _ranked(self, width: int) -> Iterator[Block]:
         report, view = self.report, self.view
-        own = own_table(report) if self._has_own_table else []
+        own = own_table(report) if self._is_of_one and view.by == "model" else []
         width_left = None if view.wide else width
         yield from own or standing_blocks(report, by=view.by, width=width_left, top=view.top or 0)
         if self._is_of_one:
             shown = statistics_blocks if report.statistics else run_blocks
             yield from [] if own else shown(report, several=False)
-            yield from strategy_blocks(report.strategies)
+            yield from self._strategies()
         elif report.strategies:
             yield Sentences(["What strategies add to the samples of their runs: --by run, or one --tag."], "note")
 
@@ -819,12 +668,12 @@ class ScoreDocument(Document):
         if view.cost:
             yield from cost_totals(tokens)
             yield TOKENS.of(tokens, brief=True)
-        is_short = len({row["benchmark"] for row in tokens}) == 1 if view.cost else not self._has_own_table
-        if not is_short:
+            has_stages = len({row["benchmark"] for row in tokens}) > 1
+        elif not (has_stages := self._is_of_one and view.by == "model"):
+            yield Sentences([cost_line(tokens)], "note")
+        if has_stages:
             yield Heading("By stage")
             yield stage_totals(tokens)
-        elif not view.cost:
-            yield Sentences([cost_line(tokens)], "note")
 
     def _everything(self) -> Iterator[Block]:
         report = self.report
@@ -834,12 +683,23 @@ class ScoreDocument(Document):
         if not report.rows:
             yield Sentences(["No scores."])
         yield from run_blocks(report, several=True)
-        yield from strategy_blocks(report.strategies)
-        yield from judge_blocks(report)
+        yield from self._strategies()
+        yield from self._judges()
         yield from self._all_notes()
         if report.tokens:
             yield TOKENS.of(report.tokens)
         yield from standing_blocks(report, by="model", width=None)
+
+    def _strategies(self) -> Iterator[Block]:
+        if self.report.strategies:
+            from shaberi_dagster.reports import ensemble
+
+            yield from ensemble.strategy_blocks(self.report.strategies)
+
+    def _judges(self) -> Iterator[Block]:
+        if pairs := self.report.judge_pairs:
+            yield Heading("Agreement of these judges on all answers of the lake that both scored")
+            yield _PAIRS.of(pairs)
 
     def _notes(self) -> Iterator[Block]:
         if self.view.notes:
@@ -860,11 +720,65 @@ class ScoreDocument(Document):
 
     def data(self) -> Row:
         """Return a document with everything there is, in full; unknown values are null."""
-        return score_data(self.report)
+        report = self.report
+        return {
+            "policy": report.policy,
+            "pipeline": report.pipeline,
+            "rows": [_row(row) for row in report.rows],
+            "means": [{name: value for name, value in mean.items() if name != "rows"} for mean in report.means],
+            "statistics": report.statistics,
+            "judge_pairs": report.judge_pairs,
+            "unfinished": report.unfinished,
+            "tokens": report.tokens,
+            "remarks": [*report.left_out, *report.remarks, *report.reused],
+            "over": report.over,
+            "replies": report.replies,
+            "rankings": [
+                {**ranking, "standings": [*map(standing_data, lines)], "remarks": remarks_on(lines)}
+                for ranking in report.rankings
+                for lines in [ranking["standings"]]
+            ],
+            "not_ranked": report.not_ranked,
+            "strategies": [asdict(strategy) for strategy in report.strategies],
+        }
 
     def records(self) -> Iterator[Row]:
-        """Lines of which `row` says what they are."""
-        return score_records(self.report)
+        """Lines of which `row` says what they are.
+
+        `score`; `mean` over benchmarks; `statistic` over runs (then `run_tag` is the base tag); `judge_pair`;
+        `unfinished`; `remark`; `tokens`; `replies`; `strategy` with its difference from the mean of its samples.
+        """
+        report = self.report
+        chosen = {"pipeline": report.pipeline, "null_policy": report.policy}
+        yield from ({"row": "score"} | _row(row) for row in report.rows)
+        for row in report.means:
+            yield {
+                **row,
+                **chosen,
+                "row": "mean",
+                "benchmark": OVERALL,
+                "question_set": "; ".join(row["asked"]),
+                "score": row["mean"],
+                "score_upper": row["mean_upper"],
+                "baseline_score": row["baseline_mean"],
+                "adjusted_score": row["adjusted_mean"],
+            }
+        for row in report.statistics:
+            own = {"run_tag": row["base_tag"], "score": row["mean"], "score_upper": row["mean_upper"]}
+            values = {"sd_runs": row["sd"], "values": " ".join(map(repr, row["values"]))}
+            yield {"row": "statistic", **chosen, **row, **own, **values}
+        for row in report.judge_pairs:
+            named = {"judge": row["judge_a"], "other_judge": row["judge_b"]}
+            yield {"row": "judge_pair", **named, "n_scored": row["n"], **row}
+        yield from ({"row": "unfinished", **part, "text": failure(part)} for part in report.unfinished)
+        yield from ({"row": "remark", "text": text} for text in (*report.left_out, *report.remarks, *report.reused))
+        for row in report.tokens:
+            yield {"row": "tokens", **row, "price_sources": ", ".join(row["price_sources"])}
+        yield from ({"row": "replies", **replies} for replies in report.replies)
+        if report.strategies:
+            from shaberi_dagster.reports import ensemble
+
+            yield from ({"row": "strategy", **ensemble.strategy_row(score)} for score in report.strategies)
 
 
 def _said_once(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -883,10 +797,3 @@ def _said_once(blocks: Iterable[Block]) -> Iterator[Block]:
             yield replace(block, notes=new(block.notes))
         else:
             yield block
-
-
-def _with_all_columns(block: Block) -> Block:
-    """A table none of whose columns is left out for want of room."""
-    if not isinstance(block, Table):
-        return block
-    return replace(block, columns=[replace(column, spare=False) for column in block.columns])

@@ -15,7 +15,7 @@ import orjson
 from shaberi_dagster.lake.queries import known_names
 from shaberi_dagster.lake.statements import Catalog, fetch, once
 from shaberi_dagster.reports.audited import corrected, with_audits
-from shaberi_dagster.reports.blocks import Row, Rows, is_number, listed
+from shaberi_dagster.reports.blocks import Row, Rows, ends_of, grouped, is_number, listed
 from shaberi_dagster.reports.linked import widened, with_links
 from shaberi_dagster.reports.ranking import read_standings, with_ties
 from shaberi_dagster.reports.reading import benchmarks_in, check_passes, read_costs, reported_scales
@@ -23,7 +23,6 @@ from shaberi_dagster.reports.requests import BASELINE, ScoreSelection
 from shaberi_dagster.reports.rows import (
     ROW_COLUMNS,
     benchmark_order,
-    grouped,
     interval_columns,
     mean_row,
     score_row,
@@ -41,7 +40,6 @@ from shaberi_dagster.util.names import check_known
 if TYPE_CHECKING:
     import polars as pl
 
-    from shaberi_dagster.reports import ensemble
     from shaberi_dagster.reports.ensemble import StrategyScore
 
 _RANKING_COLUMNS = (
@@ -120,13 +118,9 @@ class ScoreReport:
         groups.sort(
             key=lambda group: max(sum(row["n_planned"] for row in mean["rows"]) for mean in group), reverse=True
         )
-        return [
-            mean
-            for group in groups
-            for mean in sorted(
-                group, key=lambda mean: -math.inf if mean["mean"] is None else mean["mean"], reverse=True
-            )
-        ]
+        for group in groups:
+            group.sort(key=lambda mean: -math.inf if mean["mean"] is None else mean["mean"], reverse=True)
+        return [*chain(*groups)]
 
     @property
     def ranking_frame(self) -> "pl.DataFrame":
@@ -156,10 +150,8 @@ class ScoreReport:
         import polars as pl
 
         rows = [
-            {name: row[name] for name in ROW_COLUMNS}
-            | {"lower": ends and ends.interval.lower, "upper": ends and ends.interval.upper}
+            {**{name: row[name] for name in ROW_COLUMNS}, **ends_of(row["estimate"] and row["estimate"].interval)}
             for row in self.rows
-            for ends in [row["estimate"]]
         ]
         return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -189,16 +181,10 @@ def reuse_remark(run: str, reused: str, of_answers: str = "") -> str:
     return f"{run}: {listed(counts)}."
 
 
-_FEWEST_COMPARED = 2
-
-
-def with_intervals(single: SingleScores, rows: Rows) -> list[Row]:
-    """Return rows with the interval of each score, and how much wider it is if categories are a sample as well."""
-    single.load(rows)
-    return [_with_interval(single, row) if single.of([row]) else row for row in rows]
-
-
 def _with_interval(single: SingleScores, row: Row) -> Row:
+    """Return a row with the interval of its score, and how much wider it is if categories are a sample as well."""
+    if not single.of([row]):
+        return row
     n_categories, wider = single.n_categories(row), None
     estimate = widened(single.estimate([row], "questions"), row["link"]["error"] if row["link"] else 0.0)
     upper = corrected(single.estimate([row], decided=True), row["audit"]) if row["n_undecided"] else None
@@ -218,15 +204,16 @@ def _with_interval(single: SingleScores, row: Row) -> Row:
 # --- judges ----------------------------------------------------------------------------------------------------------
 
 
-def with_leniency(catalog: Catalog, rows: Rows) -> tuple[Rows, list[str]]:
-    """The rows with their judges' leniency.
+def _with_judges(catalog: Catalog, report: ScoreReport) -> ScoreReport:
+    """Return the report with what several judges have in common: their leniency and agreement.
 
-    Returns:
-        The rows, and which judges compare of each benchmark with several groups of judges that share no answers.
+    A remark says of each benchmark with several groups of judges that share no answers which judges compare.
     """
-    run_ids = sorted({row["run_id"] for row in rows})
-    choices = {name: rows[0][name] for name in ("pipeline", "null_policy")}
-    found = fetch(catalog, "leniency", run_ids=run_ids, **choices)
+    judges = sorted({row["judge"] for row in report.rows})
+    if len(judges) == 1 or report.is_large:
+        return report
+    run_ids = sorted({row["run_id"] for row in report.rows})
+    found = fetch(catalog, "leniency", run_ids=run_ids, pipeline=report.pipeline, null_policy=report.policy)
     groups = sorted({(row["benchmark"], ", ".join(row["connected_judges"])) for row in found})
     remarks = [
         f"Adjusted scores of {benchmark} compare only within judges that share answers: "
@@ -235,10 +222,10 @@ def with_leniency(catalog: Catalog, rows: Rows) -> tuple[Rows, list[str]]:
         if len(of_benchmark) > 1
     ]
     leniency = {cell_of(row): row["leniency"] for row in found}
-    found_rows = [{**row, "leniency": leniency.get(cell_of(row))} for row in rows]
-    for row in found_rows:
-        row["adjusted_score"] = subtract_or_none(row["score"], row["leniency"])
-    return found_rows, remarks
+    own = ((row, leniency.get(cell_of(row))) for row in report.rows)
+    rows = [{**row, "leniency": more, "adjusted_score": subtract_or_none(row["score"], more)} for row, more in own]
+    pairs = fetch(catalog, "judge_pairs", judges=judges)
+    return replace(report, rows=rows, judge_pairs=pairs, remarks=[*report.remarks, *remarks])
 
 
 # --- what is not the same, and what is not there ---------------------------------------------------------------------
@@ -312,40 +299,30 @@ def _read_scores(catalog: Catalog, selection: ScoreSelection, top: int) -> Score
         judges = list(selection.judges) or None
         replies = fetch(catalog, "ledger", run_ids=run_ids, judges=judges, pipeline=selection.pipeline)
     remarks = list(ranked.remarks)
+    strategies: Sequence[StrategyScore] = ()
     if ranked.is_large:
-        remarks.append(f"More than {MOST_RUNS} runs: {_read_of_many(selection, top)}.")
+        which = "the shown lines" if top else "ranked lines"
+        what = f"intervals and ties of {which} only, no" if selection.has_single_scores else "no intervals, ties,"
+        remarks.append(f"More than {MOST_RUNS} runs: {what} leniency and agreement.")
+    of_strategies = () if ranked.is_large else fetch(catalog, "strategy_scores", run_ids=run_ids)
+    if with_strategies := sorted({row["run_id"] for row in of_strategies if row["strategy"] != "samples"}):
+        from shaberi_dagster.reports import ensemble
+
+        found = ensemble.read_strategy_scores(catalog, with_strategies)
+        strategies = [score for score in found if not selection.judges or score.judge in selection.judges]
     report = replace(
         ranked,
         remarks=remarks,
         tokens=read_costs(catalog, run_ids),
         unfinished=fetch(catalog, "unfinished", **selection.of_runs, judges=list(selection.judges) or None),
         replies=replies,
-        strategies=() if ranked.is_large else _strategies(catalog, run_ids, selection.judges),
+        strategies=strategies,
     )
     if selection.of_other_questions:
         return report
     if selection.tags or selection.runs:
         report = _with_statistics(catalog, report, selection, single)
     return _with_judges(catalog, report)
-
-
-def _read_of_many(selection: ScoreSelection, top: int) -> str:
-    """Say what is read of very many runs."""
-    if not selection.has_single_scores:
-        return "no intervals, ties, leniency and agreement"
-    ties = "intervals and ties of the shown lines only" if top else "intervals and ties of ranked lines only"
-    return f"{ties}, no leniency and agreement"
-
-
-def _strategies(catalog: Catalog, run_ids: Sequence[str], judges: Sequence[str]) -> Sequence["ensemble.StrategyScore"]:
-    """Read the scores of strategies, if the runs have any."""
-    found = {row["run_id"] for row in fetch(catalog, "ensemble_strategies", run_ids=run_ids)}
-    if not found:
-        return ()
-    from shaberi_dagster.reports import ensemble
-
-    scores = ensemble.read_strategy_scores(catalog, sorted(found))
-    return [score for score in scores if not judges or score.judge in judges]
 
 
 def read_rankings(catalog: Catalog, selection: ScoreSelection, *, top: int = 0) -> ScoreReport:
@@ -404,37 +381,34 @@ def _read_ranked(catalog: Catalog, selection: ScoreSelection, top: int) -> tuple
     _check_names(catalog, selection, rows)
     if not rows:
         raise ConfigurationError(_nothing(catalog, selection))
+    run_ids = sorted({row["run_id"] for row in rows})
     report = ScoreReport(
         policy=selection.null_policy,
         pipeline=selection.pipeline,
         rows=rows,
         over=selection.over,
         benchmarks=benchmarks_in(catalog),
-        reused=reuse_remarks(catalog, sorted({row["run_id"] for row in rows})),
+        reused=reuse_remarks(catalog, run_ids),
     )
     remarks = [*_remarks(selection), *version_remarks(rows)]
-    names = {row["run_id"]: f"{row['model']} {row['run_tag']}" for row in rows}
-    specs = fetch(catalog, "runs", run_ids=sorted(names))
+    runs = {f"{run['model']} {run['run_tag']}": run for run in fetch(catalog, "runs", run_ids=run_ids)}
     remarks += [
-        f"Not sent for {names[spec['run_id']]}, as its endpoint's file says: {', '.join(spec['not_sent'])}."
-        for spec in specs
-        if spec["not_sent"]
+        f"Not sent for {name}, as its endpoint's file says: {', '.join(run['not_sent'])}."
+        for name, run in runs.items()
+        if run["not_sent"]
     ]
-    remarks += _renamed({names[row["run_id"]]: row["spec"] for row in specs})
+    remarks += _renamed({name: run["spec"] for name, run in runs.items()})
     scales = reported_scales(report.benchmarks)
     single = SingleScores(catalog, selection.question_sets, scales, selection.over)
     rows = with_audits(catalog, rows, scales)
-    if _has_intervals(report, selection):
-        rows = with_intervals(single, rows)
+    if selection.has_single_scores and not report.is_large:
+        single.load(rows)
+        rows = [_with_interval(single, row) for row in rows]
     rankings, not_ranked = read_standings(catalog, rows)
     if selection.has_single_scores:
         rankings = with_ties(single, rankings, top if report.is_large else 0)
     not_ranked += _without_passes(catalog, selection, rows)
     return replace(report, rows=rows, remarks=remarks, rankings=rankings, not_ranked=not_ranked), single
-
-
-def _has_intervals(report: ScoreReport, selection: ScoreSelection) -> bool:
-    return selection.has_single_scores and not report.is_large
 
 
 def _renamed(specs: Mapping[str, str]) -> list[str]:
@@ -460,8 +434,6 @@ def _check_names(catalog: Catalog, selection: ScoreSelection, rows: Rows) -> Non
         ("judge or planned judge", selection.judges, ("judge",)),
     )
     for kind, names, columns in asked:
-        if not names:
-            continue
         seen = {row[column] for row in rows for column in columns}
         if missing := [name for name in names if name not in seen]:
             check_known(kind.partition(" ")[0], missing, known_names(catalog, kind, missing))
@@ -480,16 +452,6 @@ def _read_rows(catalog: Catalog, selection: ScoreSelection) -> list[Row]:
     else:
         found = fetch(catalog, "scores", **chosen, null_policy=selection.null_policy)
     return [score_row(row) for row in found if row["run_id"] not in selection.without]
-
-
-def _with_judges(catalog: Catalog, report: ScoreReport) -> ScoreReport:
-    """The report with what several judges have in common."""
-    judges = sorted({row["judge"] for row in report.rows})
-    if len(judges) == 1 or report.is_large:
-        return report
-    rows, remarks = with_leniency(catalog, report.rows)
-    pairs = fetch(catalog, "judge_pairs", judges=judges)
-    return replace(report, rows=rows, judge_pairs=pairs, remarks=[*report.remarks, *remarks])
 
 
 def _nothing(catalog: Catalog, selection: ScoreSelection) -> str:
@@ -590,7 +552,9 @@ def _with_statistics(
         if (row["model"], row["base_tag"]) in groups
     ]
     of_judges = grouped(chain(*groups.values()), itemgetter("model", "base_tag", "judge"))
-    if _has_intervals(report, selection):  # over all samples of the runs, benchmark by benchmark and overall
+    if (
+        selection.has_single_scores and not report.is_large
+    ):  # over all samples of the runs, benchmark by benchmark and overall
         estimates = {key: single.estimates(of_judge) for key, of_judge in of_judges}
     for row in statistics:
         of_judge = estimates.get((row["model"], row["base_tag"], row["judge"]), {})

@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from shaberi_dagster.lake.statements import Catalog, fetch
-from shaberi_dagster.reports.blocks import Row
-from shaberi_dagster.reports.rows import grouped
+from shaberi_dagster.reports.blocks import Row, grouped
 from shaberi_dagster.tasks.benchmarks.registry import RULE
 
 _HASH = re.compile("[0-9a-f]{64}")
@@ -124,11 +123,9 @@ def read_settings(
     }
 
 
-def differences(
-    settings: SettingsByRun, groups: Mapping[str, Sequence[str]], ignored: Collection[str] = ()
-) -> list[str]:
+def differences(settings: SettingsByRun, groups: Mapping[str, Sequence[str]]) -> list[str]:
     """Say where some runs differ, setting by setting, like `tengu: temperature of answers: 0.2 (A), 0.7 (B)`."""
-    found = find_differences(settings, groups, ignored)
+    found = find_differences(settings, groups)
     return [f"{setting.benchmark}: {setting.name}: {words}" for setting, words in found]
 
 

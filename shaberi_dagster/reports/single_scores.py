@@ -1,7 +1,7 @@
 """The single scores behind rows, of which intervals and ties are made."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import compress
 from operator import itemgetter
@@ -11,17 +11,15 @@ import orjson
 
 from shaberi_dagster.lake.statements import Catalog, fetch
 from shaberi_dagster.reports.audited import corrected, mean_audit
-from shaberi_dagster.reports.blocks import Row, Rows, is_number
+from shaberi_dagster.reports.blocks import Row, Rows, grouped, is_number
 from shaberi_dagster.reports.reading import Scales
-from shaberi_dagster.reports.rows import OVERALL, JudgeScores, grouped, mean_estimate, spanned
+from shaberi_dagster.reports.rows import OVERALL, JudgeScores, mean_estimate, spanned
 from shaberi_dagster.statistics.intervals import Estimate, clustered_mean_interval
 
 FEWEST_CATEGORIES = 10
 """From how many categories on they are taken for a sample of categories."""
 _Cell = tuple[str, str, str]
 """Run, judge and benchmark."""
-_Found = tuple[_Cell, Sequence[str], Sequence[float | None], Sequence[bool]]
-"""A cell with questions, the score of each, and whether a rule could not decide it; none: it could all."""
 
 
 class SingleScores:
@@ -44,29 +42,13 @@ class SingleScores:
         if not wanted:
             return
         self._known |= {cell: [] for cell in wanted}
-        first = next(iter(wanted.values()))
-        for part in self._read(list(wanted), first["pipeline"], first["null_policy"]):
-            self._known[part[0]].append(self._part(wanted[part[0]], *part[1:]))
-
-    def _read(self, cells: Sequence[_Cell], pipeline: str, null_policy: str) -> Iterator[_Found]:
-        chosen = {"pipeline": pipeline, "null_policy": null_policy}
-        older = set[_Cell]()
-        for part in fetch(self._catalog, "question_scores", cells=orjson.dumps(cells).decode(), **chosen):
-            found = [
-                ((row["run_id"], row["judge"], part["benchmark"]), row["scores"], row["undecided"] or ())
-                for row in orjson.loads(part["cells"])
-            ]
-            if part["question_ids"] is None:
-                older.update(cell for cell, *_ in found)
-            else:
-                yield from ((cell, part["question_ids"], *of_cell) for cell, *of_cell in found)
-        if older:
-            run_ids = sorted({run_id for run_id, _, _ in older})
-            scales = [{"benchmark": name, "minimum": minimum} for name, (minimum, _) in self.scales.items()]
-            for row in fetch(self._catalog, "filled_metrics", run_ids=run_ids, scales=scales):
-                cell = row["run_id"], row["judge"], row["benchmark"]
-                if cell in older and row["strategy"] is None and chosen.items() <= row.items():
-                    yield cell, row["question_ids"], row["question_scores"], ()
+        chosen = {name: next(iter(wanted.values()))[name] for name in ("pipeline", "null_policy")}
+        for part in fetch(self._catalog, "question_scores", cells=orjson.dumps(list(wanted)).decode(), **chosen):
+            for found in orjson.loads(part["cells"]):
+                cell = found["run_id"], found["judge"], part["benchmark"]
+                self._known[cell].append(
+                    self._part(wanted[cell], part["question_ids"], found["scores"], found["undecided"] or ())
+                )
 
     def _part(
         self,
@@ -113,7 +95,7 @@ class SingleScores:
     def n_categories(self, row: Row) -> int:
         """Count the categories of questions with a score; those without a category are in one of their own."""
         questions = {question for question in self._scored([row])[0] if isinstance(question, str)}
-        return len({self._category(row["benchmark"], question) for question in questions})
+        return len({self._categories.get((row["benchmark"], question), "") for question in questions})
 
     def _scored(self, rows: Iterable[Row], *, decided: bool = False) -> tuple[list[str | int], list[float], list[int]]:
         """Return the scores that there are, their questions, and how many the judge and run of each has."""
@@ -124,9 +106,6 @@ class SingleScores:
             scores += compress(cast("Sequence[float]", part.scores), is_there)
             sizes += [sum(is_there)] * sum(is_there)
         return questions, scores, sizes
-
-    def _category(self, benchmark: str, question: str | int) -> str:
-        return self._categories.get((benchmark, question), "")
 
     def estimate(self, rows: Rows, over: str | None = None, *, decided: bool = False) -> Estimate | None:
         """Estimate the mean of some rows of a benchmark, each with the same weight; None for too few questions.
@@ -139,7 +118,7 @@ class SingleScores:
         clusters, scores, sizes = self._scored(rows, decided=decided)
         benchmark = rows[0]["benchmark"]
         if (over or self.over) == "categories":
-            categories: list[str | int] = [self._category(benchmark, question) for question in clusters]
+            categories: list[str | int] = [self._categories.get((benchmark, name), "") for name in clusters]
             clusters = categories if len({*categories}) >= FEWEST_CATEGORIES else clusters
         # Where scores are missing, a judge with fewer of them counts as much as the others.
         typical = len(sizes) / math.fsum(1 / size for size in sizes) if sizes else 0.0

@@ -47,10 +47,7 @@ class QueryRows:
     def of(cls, result: Catalog, most: int | None = None) -> "QueryRows":
         """The rows of a statement that was run; not more than so many, the rest being counted."""
         description = result.description or []
-        names, maps = (
-            [column[0] for column in description],
-            [str(column[1]).startswith("MAP(") for column in description],
-        )
+        names, maps = [name for name, *_ in description], [str(kind).startswith("MAP(") for _, kind, *_ in description]
         if most is None:
             return cls(names, result.fetchall(), maps)
         rows, n_left_out = result.fetchmany(most), 0

@@ -47,7 +47,9 @@ def lines_of(cell: Cell) -> list[str]:
 def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
     if isinstance(block, Table):
         block = block.narrow if block.narrow and table_width(block) > console.width else block
-        columns, notes = _with_room([_drawable(column, console) for column in block.columns], console.width)
+        has_bars = console.is_terminal
+        drawn = [_with_bars(column) if has_bars and any(column.bars) else column for column in block.columns]
+        columns, notes = _with_room(drawn, console.width)
         most = console.width
         if not console.is_terminal and _fewest(columns) > most and any(column.cuts for column in columns):
             most = sum(map(_width, columns)) + 2 * (len(columns) - 1)  # text that does not fit anyway is whole
@@ -59,10 +61,6 @@ def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
         )
     else:
         yield from (Text(printable(line), style=_STYLES[block.kind]) for line in block.lines)
-
-
-def _drawable(column: Column, console: Console) -> Column:
-    return _with_bars(column) if console.is_terminal and any(column.bars) else column
 
 
 def _with_room(columns: Sequence[Column], width: int) -> tuple[Sequence[Column], list[str]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from shaberi_dagster.reports.blocks import Row
+from shaberi_dagster.reports.blocks import Row, ends_of
 from shaberi_dagster.reports.rows import JudgeScores, cannot_tell
 from shaberi_dagster.statistics.intervals import Interval, within
 from shaberi_dagster.statistics.missing import still_shown, unequal_missing
@@ -100,8 +100,7 @@ def ties_between(
                 "p_value": p,
                 "n_common_questions": int(pairs.n_common[best, index]),
                 "difference": difference,
-                "difference_lower": ends and ends.lower,
-                "difference_upper": ends and ends.upper,
+                **ends_of(ends, "difference_"),
                 "difference_of_means": means[index] - means[best],
                 "why_withheld": why,
             }

@@ -18,8 +18,7 @@ from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.statements import fetch_frame
 from shaberi_dagster.reports.blocks import Table, megabytes
 from shaberi_dagster.reports.comparison import ComparisonReport
-from shaberi_dagster.reports.ensemble import QuickReport
-from shaberi_dagster.reports.ensemble_page import ensemble_result
+from shaberi_dagster.reports.ensemble import QuickReport, ensemble_result
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.reports.questions import MOST_SIDES, read_sides
 from shaberi_dagster.reports.reading import Side, scale_rows, scored_runs

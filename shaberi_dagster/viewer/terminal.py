@@ -18,8 +18,15 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from shaberi_dagster.lake.statements import Catalog
 from shaberi_dagster.reports.blocks import Row, Rows, decimals
-from shaberi_dagster.reports.question_page import answers_texts, question_text
-from shaberi_dagster.reports.questions import PAGE, Filter, check_filter, read_questions, read_texts
+from shaberi_dagster.reports.questions import (
+    PAGE,
+    Filter,
+    answers_texts,
+    check_filter,
+    question_text,
+    read_questions,
+    read_texts,
+)
 from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.text import printable, truncate, truncate_apart, width_of
 

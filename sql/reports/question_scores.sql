@@ -6,8 +6,10 @@ with cells as (
     from (select unnest(from_json($cells, '[["varchar"]]')) as cell)
 )
 select
-    benchmark, any_value(question_ids) as question_ids,
-    to_json(list({'run_id': run_id, 'judge': judge, 'scores': question_scores, 'undecided': undecided}))::varchar as cells
+    benchmark, coalesce(any_value(question_ids), []) as question_ids,
+    to_json(list({
+        'run_id': run_id, 'judge': judge, 'scores': coalesce(question_scores, []), 'undecided': undecided
+    }))::varchar as cells
 from lake.metrics
 semi join cells using (run_id, judge, benchmark)
 where pipeline = $pipeline

@@ -11,8 +11,7 @@ from rich.console import Console
 from statsmodels.stats.multitest import multipletests
 
 from shaberi_dagster.lake.catalog import connect, open_catalog, run_query
-from shaberi_dagster.reports.ensemble import read_report
-from shaberi_dagster.reports.ensemble_page import ensemble_result
+from shaberi_dagster.reports.ensemble import ensemble_result, read_report
 from shaberi_dagster.reports.write import write
 from shaberi_dagster.statistics.significance import mcnemar_exact, sign_flip_test
 from tests.judged_ensembles import SIZE, judged_ensemble, right

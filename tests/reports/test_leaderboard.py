@@ -42,8 +42,10 @@ def catalog(settings):
                 own
                 | {"base_tag": "t", "run_number": number, "score": MULTIPLIERS[benchmark] * sum(known) / len(known)}
                 | {"null_policy": policy, "reported_multiplier": MULTIPLIERS[benchmark]}
+                | {"question_ids": [f"q{place}" for place, samples in enumerate(questions) for _ in samples]}
+                | {"question_scores": [least if one is None else one * MULTIPLIERS[benchmark] for one in found]}
                 | counts
-                for policy in ("legacy", "zero")
+                for policy, least in (("legacy", None), ("zero", 0.0))
             ]
             rows += [
                 own

@@ -16,8 +16,14 @@ from shaberi_dagster.lake.catalog import open_catalog, write_catalog
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.reports import questions
 from shaberi_dagster.reports.declared import question as question_report
-from shaberi_dagster.reports.question_page import answers_text
-from shaberi_dagster.reports.questions import Span, find_question, question_at, read_answers, read_question
+from shaberi_dagster.reports.questions import (
+    Span,
+    answers_text,
+    find_question,
+    question_at,
+    read_answers,
+    read_question,
+)
 from shaberi_dagster.reports.reading import read_costs
 from shaberi_dagster.util.errors import ConfigurationError
 

@@ -111,6 +111,7 @@ def read(views):
         for table, own in rows.items():
             if own:
                 views.add(table, own)
+        views.fill_metrics()
         return read_scores(views.catalog, ScoreSelection(**selection), top=top)
 
     return made

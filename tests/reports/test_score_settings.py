@@ -1,7 +1,7 @@
 import duckdb
 import pytest
 
-from shaberi_dagster.reports.settings import QUESTIONS, Setting, differences, read_settings
+from shaberi_dagster.reports.settings import QUESTIONS, Setting, differences, find_differences, read_settings
 
 pytestmark = pytest.mark.unit
 
@@ -45,7 +45,7 @@ def test_what_follows_from_another_difference_is_not_said_as_well():
 @pytest.mark.parametrize("name", sorted(QUESTIONS))
 def test_settings_can_be_ignored_by_name(name):
     settings = {Setting("tengu", name): by_run(r1="a", r2="b")}
-    assert differences(settings, {"A": ["r1"], "B": ["r2"]}, ignored=QUESTIONS) == []
+    assert find_differences(settings, {"A": ["r1"], "B": ["r2"]}, ignored=QUESTIONS) == []
 
 
 def test_what_only_a_hash_tells_apart_is_said_in_words():
@@ -58,9 +58,12 @@ def test_what_only_a_hash_tells_apart_is_said_in_words():
 
 def test_a_prompt_is_called_by_its_label():
     catalog = duckdb.connect()
+    names = ["model", "run_tag", "status", "source", "status_by_benchmark", "superseded_by", "max_cost_usd"]
+    columns = ", ".join(f"'' as {name}" for name in [*names, "created_at", "updated_at", "finished_at"])
     catalog.execute(
-        "create table runs as select 'r1' as run_id, '{}' as spec, null as source, null::varchar[] as not_sent, '' as status, '' as status_by_benchmark"
+        f"create table runs as select 'r1' as run_id, '{{}}' as spec, null::varchar[] as not_sent, {columns}"
     )
+    catalog.execute("create macro selected_runs(models, tags, sources) as table select '' as run_id")
     hashes = {"r1": "a" * 64, "r2": "b" * 64}
     catalog.execute(
         "create table judgements as select run_id, 'tengu' as benchmark, 'j' as judge, judge_prompt_hash, "

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shaberi_dagster.reports.sweep import sweep_result
+from shaberi_dagster.reports.declared.sweep import sweep_result
 from shaberi_dagster.runs.spec import RunRequest
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.util.errors import ConfigurationError

@@ -12,6 +12,7 @@ from shaberi_dagster.reports.blocks import (
     Rows,
     Table,
     counted,
+    grouped,
     known,
     listed,
     number,
@@ -67,18 +68,16 @@ _STAGES = {"answers": "Generation", "judgements": "Judging", "pass_outputs": "Pa
 
 def stage_totals(rows: Rows) -> Table:
     """Sum the lines of each stage, in the order of the stages' first lines, and all."""
-    stages = dict.fromkeys(row["stage"] for row in rows)
     columns = [column for column in TOKENS.columns if column.total or column.title == "stage"]
-    of_stage = [[row for row in rows if row["stage"] == stage] for stage in stages]
-    named = [{"stage": _STAGES.get(stage, stage.replace("_", " ").capitalize())} for stage in stages]
-    summed = [name | TOKENS.summed(own) for name, own in zip(named, of_stage, strict=True)]
-    return Table(columns, name="stages").of(summed)
+    lines = [
+        {"stage": _STAGES.get(stage, stage.replace("_", " ").capitalize())} | TOKENS.summed(own)
+        for stage, own in grouped(rows, itemgetter("stage"))
+    ]
+    return table_of(lines, columns, name="stages")
 
 
 def cost_totals(rows: Rows) -> list[Block]:
     """Show the totals of each model and of each run, where there are several."""
-    from shaberi_dagster.reports.rows import grouped
-
     sums = [column for column in TOKENS.columns if column.total]
     names = {"By model": ("model",), "By run": ("model", "run_tag")}
     found: list[Block] = []

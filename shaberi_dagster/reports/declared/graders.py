@@ -3,7 +3,7 @@
 from typing import Any
 
 from shaberi_dagster.reports.audited import rate_cell, with_rates
-from shaberi_dagster.reports.blocks import Column, Report, Table, number, text
+from shaberi_dagster.reports.blocks import Column, Report, Table, known, number, text
 from shaberi_dagster.reports.requests import RunSelection
 
 
@@ -14,11 +14,7 @@ def _error(row: Any) -> str:
     return f"{row['corpus_wrong']} of {row['corpus_read']}, at most {row['at_most']:.0%}"
 
 
-def _lacking(rows: Any) -> str:
-    """Say how verdicts are audited, where none is."""
-    is_audited = any(row["n_audited"] for row in rows)
-    return "" if is_audited else "No verdict is audited: `shaberi graders audit 200 --judge-model MODEL` does it."
-
+_NOT_AUDITED = "No verdict is audited: `shaberi graders audit 200 --judge-model MODEL` does it."
 
 FORMS = Table(
     [
@@ -27,11 +23,11 @@ FORMS = Table(
         number("verdicts", total=True),
         number("right", total=True),
         text("wrong in the corpus", _error),
-        text("wrong in audits", rate_cell, where=lambda rows: any(row["n_audited"] for row in rows)),
+        text("wrong in audits", rate_cell, where=known("n_audited")),
     ],
     sql="graders",
     totals=("verdicts", "right"),
-    remarks=[_lacking],
+    remarks=[lambda rows: "" if any(row["n_audited"] for row in rows) else _NOT_AUDITED],
     derive=with_rates,
 )
 """A line for each rule and form."""

@@ -19,6 +19,7 @@ from shaberi_dagster.reports.blocks import (
     Rows,
     Sentences,
     Table,
+    grouped,
     text,
 )
 from shaberi_dagster.reports.requests import Models
@@ -74,8 +75,6 @@ def _read(catalog: Catalog, which: QuestionSelection) -> Result:
 
 def _answers(answers: Rows, judgements: Rows) -> list[tuple[Row, Rows]]:
     """Pair each answer with its judgements; those of a run's strategies stand by its first one."""
-    from shaberi_dagster.reports.rows import grouped
-
     sample = itemgetter("run_id", "model", "run_tag", "sample_index")
     of_samples = dict(grouped(judgements, sample))
     return [(answer, of_samples.get(sample(answer), [])) for answer in answers]

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from shaberi_dagster.lake.journal.tally import CostOf
 from shaberi_dagster.lake.queries import known_names
 from shaberi_dagster.lake.statements import Catalog, fetch, once
-from shaberi_dagster.reports.blocks import Document, Report, Row, Rows, Sentences
+from shaberi_dagster.reports.blocks import Document, Report, Row, Rows, Sentences, grouped
 from shaberi_dagster.reports.comparison import (
     ComparisonReport,
     comparison_result,
@@ -29,15 +29,12 @@ from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.decision import decision_result, outcome, read_decision
 from shaberi_dagster.reports.declared import REPORTS
 from shaberi_dagster.reports.declared.cost import COST, TOKENS
-from shaberi_dagster.reports.ensemble import read_stored_report, read_strategy_scores
-from shaberi_dagster.reports.ensemble_page import ensemble_result
+from shaberi_dagster.reports.ensemble import ensemble_result, read_stored_report, read_strategy_scores, strategy_blocks
 from shaberi_dagster.reports.questions import MOST_CHARACTERS, GridRequest, Span, read_question_grid, read_side_by_side
 from shaberi_dagster.reports.ranking import remarks_on
 from shaberi_dagster.reports.reading import Scales, benchmarks_in, read_report, reported_scales
 from shaberi_dagster.reports.requests import BASELINE, POLICIES, ComparisonRequest, ScoreSelection, check_choice
-from shaberi_dagster.reports.rows import grouped
 from shaberi_dagster.reports.run_progress import read_run
-from shaberi_dagster.reports.score_page import strategy_blocks
 from shaberi_dagster.reports.scores import read_leaderboard, read_rankings
 from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.names import did_you_mean
@@ -239,7 +236,7 @@ def model(source: Source, address: PageAddress) -> Shown:
 
 def runs(source: Source, address: PageAddress) -> Shown:
     """List all runs, the one that changed last first."""
-    return _runs(fetch(source.catalog, "run_list", text=address.one("text") or None), address)
+    return _runs(fetch(source.catalog, "runs", text=address.one("text") or None), address)
 
 
 def _runs(found: Rows, address: PageAddress) -> Shown:
@@ -250,8 +247,8 @@ def _runs(found: Rows, address: PageAddress) -> Shown:
 def run(source: Source, address: PageAddress) -> Shown:
     """A run, live while it works; where a base tag is named the list of its runs."""
     name = address.one("run")
-    meant = fetch(source.catalog, "run_list", models=[name])
-    if meant and not fetch(source.catalog, "run_list", run_id=name):
+    meant = fetch(source.catalog, "runs", models=[name])
+    if meant and not fetch(source.catalog, "runs", run_id=name):
         return _runs(meant, address)
     progress = read_run(source.catalog, source.warehouse, name, datetime.now(UTC), source.cost_of)
     run_row = progress["run"]
