@@ -303,7 +303,8 @@ def replace_rows(
             if gone.height:
                 yield conform(TABLES[table], supersede(gone))
 
-    schema = arrow_schema(TABLES[table])
+    # Without the meanings of columns: delta-rs refuses rows of a table in which they are worded otherwise.
+    schema = pa.schema(field.remove_metadata() for field in arrow_schema(TABLES[table]))
     batches = chain.from_iterable(
         frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema).to_batches()
         for frame in chain(rows(), fresh())

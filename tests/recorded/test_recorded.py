@@ -37,9 +37,10 @@ _CHANGING = [
     (r"[\d.,]+ calls/s(, limit \d+)?", "N calls/s"),
     (r"\bin \d+:\d\d", "in TIME"),
     (r"(?m)\b\d\.\d(?=  +-$)", "S"),  # seconds of strategies
-    (r"(?m)(?<=unknown)(\s+)0\.0\d$", r"\1S"),  # and of settings
+    (r"(?m)(?<=unknown)(\s+)\d+\.\d\d$", r"\1S"),  # and of settings
     (r'("\w*seconds\w*": ?)[\d.e-]+', r"\1S"),
-    (r"\b\d\.\d\d s\b|(?<=/v1: now )\d+", "S"),
+    (r"\b\d\.\d\d s\b", "S"),
+    (r"(?m)^Concurrent calls to .*\n?", ""),  # told where a limit changed
     (r"(?m)\| \d\.\d( \([\d.]+×\))? \|(?= \d+ \| \d+ \|$)", "| S |"),
     (r"(?m)^.*files more than it needs.*\n?", ""),  # how many follows from the times of commits
     (r'"(git_\w+|platform|created_by|python)": [^,\n]+', r'"\1": HERE'),
