@@ -80,7 +80,7 @@ LIMITS: Mapping[str, tuple[Callable[[], float], float, float]] = {
     "packages": (lambda: len(house.packages()), 14, 15),
     "floors": (lambda: max(house.floors(house.needs_of_rooms()).values()), 10, 10),
     "modules with private names of a library": (lambda: len(house.modules_with_private_names()), 2, 2),
-    "lines of tests": (lambda: sum(len(house.lines_in(path)) for path in _files("tests/**/*.py")), 42_832, 40_000),
+    "lines of tests": (lambda: sum(len(house.lines_in(path)) for path in _files("tests/**/*.py")), 42_831, 40_000),
     "SQL files": (lambda: len(_files("sql/**/*.sql")), 150, 150),
     "scripts in perf": (lambda: len(_files("perf/*.py")), 12, 12),
     "options of run-evals --help": (lambda: _options("--help"), 26, 40),

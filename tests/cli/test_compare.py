@@ -193,17 +193,10 @@ def test_several_judges_are_shown_each_and_as_the_mean_of_those_that_both_have(l
     mean, first, second = compared()["comparisons"]
 
     assert mean["judges"] == ["a", "b"]
-    assert (mean["rows"][0]["n"], mean["rows"][0]["mean_a"], mean["rows"][0]["mean_b"]) == (
-        3,
-        6,
-        pytest.approx(14.5 / 3),
-    )
-    assert mean["rows"][0]["judge_questions"] == {"a": 3, "b": 2}
-    assert ([first["judges"], second["judges"]], first["rows"][0]["n"], second["rows"][0]["n"]) == (
-        [["a"], ["b"]],
-        3,
-        2,
-    )
+    row = mean["rows"][0]
+    assert (row["n"], row["mean_a"], row["mean_b"]) == (3, 6, pytest.approx(14.5 / 3))
+    assert row["judge_questions"] == {"a": 3, "b": 2}
+    assert [(one["judges"], one["rows"][0]["n"]) for one in (first, second)] == [(["a"], 3), (["b"], 2)]
     assert [section["judges"] for section in compared(judges=["b"])["comparisons"]] == [["b"]]
 
 

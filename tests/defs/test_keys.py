@@ -4,6 +4,8 @@ The server is a real one and keeps what it is sent.
 """
 
 import logging
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.util.errors import ConfigurationError
 from tests.commands import run_without_dagster
+from tests.example_runs import own_engine
 from tests.mock_endpoint import MockEndpoint, running_mock
 
 pytestmark = pytest.mark.integration
@@ -32,9 +35,12 @@ _CANARY = "aws-canary-0123456789abcdefghij"
 
 
 @pytest.fixture(autouse=True)
-def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keys, and an engine that reads them: one that an earlier test of this process began may have none."""
     for name in ("AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "SHABERI_API_KEY"):
         monkeypatch.setenv(name, f"{_CANARY}-{name}")
+    with own_engine(os.environ):
+        yield
 
 
 def _asked(mock: MockEndpoint, **more: Any) -> dict[str, Any]:
