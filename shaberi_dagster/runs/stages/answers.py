@@ -197,9 +197,9 @@ class Answers(RowStage[AnswerItem]):
             benchmark,
             rows,
             spec.n_planned(benchmark),
-            self.preview(benchmark, "question_id", "status", "answer"),
-            {"question_set": spec.benchmarks[benchmark].question_set},
-            {"empty": empty, "truncated": int(rows["truncated"].sum())},
+            preview=self.preview(benchmark, "question_id", "status", "answer"),
+            first={"question_set": spec.benchmarks[benchmark].question_set},
+            then={"empty": empty, "truncated": int(rows["truncated"].sum())},
         )
 
     def _benchmarks(self) -> Iterator[BenchmarkPlan]:

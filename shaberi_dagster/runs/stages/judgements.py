@@ -184,9 +184,9 @@ class Judgements(RowStage[JudgementItem]):
             benchmark,
             standing,
             self.n_rows(self.plan.spec, benchmark),
-            self.preview(benchmark, "judge", "question_id", "status", "score", "judge_output"),
-            {"superseded_rows": int(rows["superseded"].sum()), "judges": judges},
-            {
+            preview=self.preview(benchmark, "judge", "question_id", "status", "score", "judge_output"),
+            first={"superseded_rows": int(rows["superseded"].sum()), "judges": judges},
+            then={
                 "mean_score": scored["score"].mean(),
                 "score_sources": dict(scored.group_by("score_source").len().sort("score_source").iter_rows()),
                 "truncated": standing.filter(pl.col("finish_reason") == "length").height,

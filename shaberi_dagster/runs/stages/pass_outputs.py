@@ -185,9 +185,8 @@ class PassOutputs(RowStage[PassItem]):
         keys = {"run_id": self.run_ids, "benchmark": benchmark}
         columns = ("pass", "question_id", "severity", "reason")
         found = self.workspace.lake.scan(self.name, keys, columns).filter(pl.col("severity") > 0)
-        first = {"found_by_pass": dict(by_pass.iter_rows())}
-        planned = self.lines[benchmark, ""].total
-        return self.described(benchmark, rows, planned, found.head(5).collect(), first, {})
+        planned, first = self.lines[benchmark, ""].total, {"found_by_pass": dict(by_pass.iter_rows())}
+        return self.described(benchmark, rows, planned, preview=found.head(5).collect(), first=first)
 
     def unusable_calls(self, stored: pl.DataFrame) -> AbstractSet[str]:
         """The calls that brought no verdict."""
