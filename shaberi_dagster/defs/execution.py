@@ -220,12 +220,7 @@ def recorded_run(
     own = {LOCK_TAG: socket.gethostname(), ".dagster/repository": f"__repository__@{LOCATION}"}
     if partition_key and "@@" in partition_key:
         own |= dict(zip((MODEL_TAG, RUN_TAG_TAG), names_of(partition_key), strict=True))
-    record = {
-        "instance": instance,
-        "partition_key": partition_key,
-        "run_id": dagster_run_id,
-        "tags": {**own, **tags},
-    }
+    record = {"instance": instance, "partition_key": partition_key, "run_id": dagster_run_id, "tags": {**own, **tags}}
     try:
         with _lock_of(home, dagster_run_id, busy=None):
             try:

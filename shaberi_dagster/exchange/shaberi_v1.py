@@ -208,11 +208,6 @@ def _write_files(files: Iterable[_File], output: Path, done: Export) -> None:
         done.oddities += [replace(note, path=str(path)) for note in file.notes]
 
 
-def _is_selected(model: str, selection: RunSelection) -> bool:
-    names = selection.models
-    return not names or model in names or display_name(model) in names
-
-
 class _Source:
     """The selected rows of the lake as files.
 
@@ -228,9 +223,9 @@ class _Source:
         self._connection, self._selection = connection, selection
         self._models: dict[str, set[str]] = defaultdict(set)
         self.sizes: dict[str, int] = defaultdict(int)
-        tags, sources = list(selection.tags), list(selection.sources)
+        tags, sources, models = list(selection.tags), list(selection.sources), set(selection.models)
         for row in fetch(connection, "v1_models", tags=tags, sources=sources):
-            if _is_selected(row["model"], selection):
+            if not models or models & {row["model"], display_name(row["model"])}:
                 name = row["model"] if row["imported"] else safe_name(row["model"])
                 self._models[name].add(row["model"])
                 self.sizes[name] += row["rows"]
@@ -405,20 +400,12 @@ def _standing(rows: ImportedRows, runs: pl.DataFrame) -> pl.DataFrame:
         pl.concat([frame.select(columns) for frame in every])
         .join(runs, on="run_id")
         .group_by("source", "model", "judge", "source_sha256")
-        .agg(
-            tags=pl.col("run_tag").unique(),
-            round=pl.col("judge_round").min().fill_null(0),
-        )
+        .agg(tags=pl.col("run_tag").unique(), round=pl.col("judge_round").min().fill_null(0))
         .rename({"source_sha256": "sha256"})
     )
 
 
-def _as_imported(
-    line: Row,
-    question: Row,
-    columns: Sequence[str],
-    notes: dict[str, list[int]],
-) -> Row:
+def _as_imported(line: Row, question: Row, columns: Sequence[str], notes: dict[str, list[int]]) -> Row:
     """A row with the columns and values that it had in its file.
 
     Args:

@@ -71,10 +71,10 @@ def _words_out_of_use() -> int:
 _LIFE_OF_A_RUN = ("runs", "defs", "doctor", "cli")
 
 LIMITS: Mapping[str, tuple[Callable[[], float], float, float]] = {
-    "lines of code": (house.lines_of_code, 38_542, 33_000),
+    "lines of code": (house.lines_of_code, 38_531, 33_000),
     "lines of runs, defs, doctor, cli": (lambda: house.lines_of_code(*_LIFE_OF_A_RUN) - _results(), 9_348, 7_100),
     "lines of reports": (lambda: house.lines_of_code("reports"), 6_393, 5_150),
-    "lines of exchange": (lambda: house.lines_of_code("exchange") + _results(), 5_065, 4_900),
+    "lines of exchange": (lambda: house.lines_of_code("exchange") + _results(), 5_054, 4_900),
     "classes": (lambda: len(house.nodes_of(ast.ClassDef)), 423, 380),
     "functions": (lambda: len(house.nodes_of(*_FUNCTIONS)), 3_284, 2_900),
     "packages": (lambda: len(house.packages()), 14, 15),

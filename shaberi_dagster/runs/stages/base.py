@@ -424,7 +424,7 @@ class RowStage(Stage, Generic[ItemT]):
         *,
         preview: pl.DataFrame,
         first: Mapping[str, Any],
-        then: Mapping[str, Any] | None = None,
+        then: Mapping[str, Any],
         n_tried: int | None = None,
     ) -> StageResult:
         """Describe rows by what all such stages say of them; an unknown cost is None.
@@ -435,7 +435,7 @@ class RowStage(Stage, Generic[ItemT]):
             planned: Rows that there should be.
             preview: A few rows of text for readers.
             first: The stage's facts that come before failures.
-            then: Those that come after failures; None: there are no others.
+            then: Those that come after failures.
             n_tried: Rows of which a few may have failed; None: those planned.
         """
         own = [line for (name, _), line in self.lines.items() if name == benchmark]
@@ -454,7 +454,7 @@ class RowStage(Stage, Generic[ItemT]):
             **first,
             "failed": failed,
             "failures_by_class": by_class(rows),
-            **(then or {}),
+            **then,
             **{kind: int(known.sum()) if len(known) else None for kind, known in tokens.items()},
             "calls_made": sum(line.calls for line in own),
             "already_there": sum(line.reused for line in own),

@@ -178,7 +178,7 @@ class ConsensusAnswers(RowStage[ConsensusItem]):
         planned = self.n_rows(self.plan.spec, benchmark)
         preview = self.preview(benchmark, "strategy", "question_id", "status", "answer")
         strategies = list(self.plan.spec.benchmarks[benchmark].strategies)
-        return self.described(benchmark, rows, planned, preview=preview, first={"strategies": strategies})
+        return self.described(benchmark, rows, planned, preview=preview, first={"strategies": strategies}, then={})
 
     def caller(self, columns: Mapping[str, Any]) -> Caller | None:
         """The strategy, if it makes calls."""

@@ -14,6 +14,7 @@ from shaberi_dagster.runs.results.results_tree import is_exported
 from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.stages.base import StageResult
 from shaberi_dagster.runs.stages.consensus import ConsensusAnswers
+from shaberi_dagster.runs.stages.forecast import Foreseen
 from shaberi_dagster.runs.stages.imported import reprocess_imported
 from shaberi_dagster.runs.stages.metrics import Metrics, set_status
 from shaberi_dagster.runs.stages.ordered import CALLING_NAMES, calling_stage, stage_named
@@ -77,15 +78,15 @@ def materialize(
 def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str], workspace: Workspace) -> bool:
     """Return whether `materialize` would change nothing: no call, row, state of the run, or file of its results.
 
-    Scores and metrics take no call, so they are derived to find out.
+    Scores and metrics take no call, so they are derived to find out, from a lake that cannot be written.
 
     Args:
         spec: The run as it is planned.
         benchmarks: Some of its benchmarks.
         stages: Which stages; with `metrics` the benchmarks must be complete too.
-        workspace: Where to read, and to write what is derived otherwise than it is stored.
+        workspace: Where to read; nothing is written and no model is called.
     """
-    lake, calling = workspace.lake, [name for name in stages if name in CALLING_NAMES]
+    lake = workspace.lake
     rows = lake.read("runs", {"run_id": spec.run_id}, ["spec", "status_by_benchmark"]).rows()
     if not rows or RunSpec.read(rows[0][0]) != spec:
         return False
@@ -100,17 +101,19 @@ def is_up_to_date(spec: RunSpec, benchmarks: Sequence[str], stages: Sequence[str
         plan = RunPlan(spec, benchmarks, workspace)
         asked = [stage_named(name) for name in stages if spec.origin == "own" or stage_named(name).continues_imported]
         used = (prompt for stage in asked for prompt in stage.prompts(plan))
-        if new_prompts(lake, used) or not all(_is_done(name, spec, benchmarks, workspace) for name in calling):
+        calling = [calling_stage(name)(plan) for name in stages if name in CALLING_NAMES]
+        if new_prompts(lake, used) or not all(stage.survey().is_done for stage in calling):
             return False
-        versions = lake.versions()
+        unwritten = Workspace(workspace.settings, workspace.environment)
+        unwritten.lake = Foreseen(workspace)
         for name in (name for name in stages if name not in CALLING_NAMES):
             if spec.origin == "imported":
-                reprocess_imported(name, [spec.run_id], benchmarks, workspace)
+                reprocess_imported(name, [spec.run_id], benchmarks, unwritten)
             else:
-                stage_named(name)(plan).materialize()
-        return lake.versions() == versions
+                stage_named(name)(RunPlan(spec, benchmarks, unwritten)).materialize()
     except ShaberiError:
-        return False  # what is wrong is said by the stage itself
+        return False  # something would be written, or is wrong, which the stage itself says
+    return True
 
 
 def _is_done(stage: str, spec: RunSpec, benchmarks: Sequence[str], workspace: Workspace) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import fmean
-from typing import Any
+from typing import Any, NoReturn
 
 import polars as pl
 
@@ -29,6 +29,7 @@ from shaberi_dagster.runs.stages.answers import Answers
 from shaberi_dagster.runs.stages.base import UNMADE, Caller, Item, RowStage
 from shaberi_dagster.runs.stages.ordered import CALLING_STAGES
 from shaberi_dagster.runs.workspace import Workspace
+from shaberi_dagster.util.errors import ShaberiError
 
 TEMPLATE = "template (upper bound)"
 
@@ -85,7 +86,7 @@ def forecast(
     counted: set[tuple[str, str]] = set()
     estimates = []
     for spec in specs:
-        rows = _Foreseen(workspace)
+        rows = Foreseen(workspace)
         if answers is not None:
             rows.overlays[Answers.name] = list(Answers.key), answers.filter(run_id=spec.run_id)
         own = [name for name in benchmarks if name in spec.benchmarks]
@@ -121,12 +122,24 @@ class _Group:
 _Groups = dict[tuple[str, Caller], _Group]
 
 
-class _Foreseen(Lake):
-    """The rows as they would be: stored ones, those that need no further call, and a mark for each of the others."""
+class Foreseen(Lake):
+    """The rows as they would be: stored ones, those that need no further call, and a mark for each of the others.
+
+    Attributes:
+        overlays: By table: the columns that tell rows apart, and the rows that are not stored. Nothing can be written.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace.settings.warehouse)
         self.overlays: dict[str, tuple[list[str], pl.DataFrame]] = {}
+
+    def writing(self, table: str) -> NoReturn:
+        """Refuse to write.
+
+        Raises:
+            ShaberiError: Always.
+        """
+        raise ShaberiError(f"{table} would be written")
 
     def read(self, table: str, keys: Keys | None = None, columns: list[str] | None = None) -> pl.DataFrame:
         """Read rows as they would be."""
@@ -191,7 +204,7 @@ class _Replay:
         return self._journal.get(request.request_hash) or self._found.get(request.request_hash)
 
 
-async def _foresee(stage: RowStage[Any], rows: _Foreseen, counted: set[tuple[str, str]]) -> _Groups:
+async def _foresee(stage: RowStage[Any], rows: Foreseen, counted: set[tuple[str, str]]) -> _Groups:
     """Count the calls of a stage, and let the next one see its rows."""
     survey = stage.survey()
     groups: _Groups = {}

@@ -182,11 +182,10 @@ class PassOutputs(RowStage[PassItem]):
     def result(self, benchmark: str, rows: pl.DataFrame) -> StageResult:
         """Rows, what was found, failures, tokens and cost."""
         by_pass = rows.filter(pl.col("severity") > 0).group_by("pass").len().sort("pass")
-        keys = {"run_id": self.run_ids, "benchmark": benchmark}
-        columns = ("pass", "question_id", "severity", "reason")
+        keys, columns = {"run_id": self.run_ids, "benchmark": benchmark}, ("pass", "question_id", "severity", "reason")
         found = self.workspace.lake.scan(self.name, keys, columns).filter(pl.col("severity") > 0)
         planned, first = self.lines[benchmark, ""].total, {"found_by_pass": dict(by_pass.iter_rows())}
-        return self.described(benchmark, rows, planned, preview=found.head(5).collect(), first=first)
+        return self.described(benchmark, rows, planned, preview=found.head(5).collect(), first=first, then={})
 
     def unusable_calls(self, stored: pl.DataFrame) -> AbstractSet[str]:
         """The calls that brought no verdict."""
