@@ -108,7 +108,7 @@ def test_pages_name_classes_members_and_files_that_are_there() -> None:
             if found := re.fullmatch(r"((?:[A-Z][a-z]+)+)\.(\w+)(?:\(.*\))?|((?:[A-Z][a-z]+){2,})", span):
                 name, member = found[1] or found[3], found[2] or ""
                 is_there = name in _NOT_OURS or (name in members and member in {"", *members[name]})
-            elif re.fullmatch(r"(?:[a-z_]+/)*[a-z_0-9]+\.py", span) and page.name not in {"extending.md", "adopt.md"}:
+            elif re.fullmatch(r"(?:[a-z_]+/)*[a-z_0-9]+\.py", span) and page.name != "extending.md":
                 is_there = any(file.endswith(f"/{span}") for file in files)
             else:
                 continue
@@ -164,6 +164,6 @@ def test_the_index_has_every_page_with_a_line() -> None:
     assert [str(page.relative_to(ROOT)) for page in PAGES if page not in listed | {index}] == []
 
 
-def test_the_readme_has_a_picture_and_fits_120_lines() -> None:
+def test_the_readme_has_a_picture_and_fits_90_lines() -> None:
     assert re.search(r"!\[[^\]]+\]\(docs/images/", _README)
-    assert _README.count("\n") < 120
+    assert _README.count("\n") <= 90
