@@ -49,7 +49,8 @@ endef
 
 demo: install ## evaluate MODEL (default: the embedded one) on the four Japanese benchmarks
 	$(BIN)/run-evals --model $(MODEL)
-	@echo 'Its answers: $(BIN)/inspect-output, or in a browser $(BIN)/shaberi view; its run in Dagster: $(BIN)/shaberi ui'
+	@echo 'Put the commands into your path: export PATH="$(CURDIR)/$(BIN):$$PATH"'
+	@echo 'Then look at its answers with inspect-output or shaberi view, and at its run in Dagster with shaberi ui.'
 
 test: setup lint ## everything that must be green: the tests beside types and imports
 	@$(MAKE) --no-print-directory --jobs 2 pytest types imports

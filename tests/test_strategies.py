@@ -136,8 +136,10 @@ def test_documents_of_scores_have_a_line_for_each_strategy(made: Made, expected)
     )
     library = shaberi.open_lake(made.warehouse).scores(tags=["five"]).strategies
     assert_equal([asdict(one) for one in library], by_benchmark(expected))
-    table = csv.DictReader(io.StringIO(made.shown("view-scores", "--tag", "five", "--format", "csv")))
-    lines = [row for row in table if row["row"] == "strategy"]
+    table = csv.DictReader(
+        io.StringIO(made.shown("view-scores", "--tag", "five", "--format", "csv", "--table", "strategies"))
+    )
+    lines = list(table)
     assert [(row["benchmark"], row["judge"], row["strategy"]) for row in lines] == list(by_benchmark(expected))
     for row, line in zip(lines, by_benchmark(expected).values(), strict=True):
         assert float(row["difference"] or 0) == pytest.approx(line.get("difference", 0))

@@ -22,7 +22,7 @@ def adopt(
     commit: Annotated[str | None, option("what", "Hash, tag or branch; default: HEAD", metavar="COMMIT")] = None,
     name: Annotated[str | None, option("what", "Of the set; default: of repository and commit", metavar="NAME")] = None,
 ) -> int:
-    """Adopt the old suite's prompts, parameters and score parsers from a checkout; none of its code is run."""
+    """Adopt the old suite's prompts, parameters and score parsers from a checkout. Runs none of its code."""
     from shaberi_dagster.exchange.suite import writing
     from shaberi_dagster.runs.workspace import Workspace
     from shaberi_dagster.tasks.judges import own

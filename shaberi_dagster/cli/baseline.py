@@ -89,19 +89,21 @@ def list_baselines(*, as_json: AsJson = False) -> None:
 
 baseline = group(
     "baseline",
-    "Name what a run got right, for `quick-eval --baseline NAME` to compare later runs with.",
+    "Name a run as the baseline that `quick-eval` compares with.",
     {
-        "promote": (
-            "shaberi_dagster.cli.baseline:promote",
-            "Make what a run got right a baseline, which is never changed.",
-        ),
-        "import": (
-            "shaberi_dagster.cli.baseline:import_baseline",
-            "Make a pooled baseline of the ensemble evaluation a baseline.",
-        ),
-        "list": (
-            "shaberi_dagster.cli.baseline:list_baselines",
-            "List the baselines with the runs that they were promoted from.",
-        ),
+        "Baselines": {
+            "promote": (
+                "shaberi_dagster.cli.baseline:promote",
+                "Make what a run got right a baseline, which is never changed.",
+            ),
+            "import": (
+                "shaberi_dagster.cli.baseline:import_baseline",
+                "Make a pooled baseline of the ensemble evaluation a baseline.",
+            ),
+            "list": (
+                "shaberi_dagster.cli.baseline:list_baselines",
+                "List the baselines with the runs that they were promoted from.",
+            ),
+        }
     },
 )

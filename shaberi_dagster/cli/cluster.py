@@ -12,7 +12,6 @@ from shaberi_dagster.runs.option import option
 EPILOG = """Examples:
   shaberi cluster --workers 4                 PostgreSQL, Redis, an S3 server, Dagster and 4 workers, until Ctrl-C
   . .cluster/environment                      in another shell: commands then work on that cluster
-  run-evals --model my-model --runs 8 --submit
   shaberi cluster worker                      one more worker, here or on another host with the same settings
 
 Of PARTs there are worker, daemon and web; each runs on what SHABERI_DATABASE_URL, SHABERI_BROKER_URL and
@@ -29,7 +28,7 @@ def cluster(
     port: Annotated[int, Field(ge=1, le=65535), option("how", "Of Dagster's UI")] = 3000,
     host: Host = "127.0.0.1",
 ) -> None:
-    """Start a cluster on this machine (Ctrl-C stops it), or one part of a cluster."""
+    """Start a cluster on this machine, or one part of a cluster."""
     from shaberi_dagster.defs.cluster import local, parts
 
     if part is not None:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from cyclopts import (
     App,
     Argument,
+    CoercionError,
     CycloptsError,
     MissingArgumentError,
     RepeatArgumentError,
@@ -169,7 +170,7 @@ def _usage_error(error: BaseException) -> int:
     return UNFORESEEN
 
 
-def _complaint(error: CycloptsError) -> str:
+def _complaint(error: CycloptsError) -> str:  # noqa: PLR0911  (one for each kind)
     """Say what is wrong with a command line; cyclopts does, where we have nothing to add."""
     match error:
         case UnknownCommandError(app=App() as app, unused_tokens=[word, *_]):
@@ -179,6 +180,8 @@ def _complaint(error: CycloptsError) -> str:
             return f"unexpected argument {' '.join(words)}; names go with options, such as --model"
         case MissingArgumentError(keyword=None, argument=Argument() as place) if "Did you mean" not in str(error):
             return f"{place.name if place.index is None else place.name.lstrip('-').upper()} is missing"
+        case CoercionError(token=Token(keyword=str() as option, value=value), target_type=kind) if kind is int:
+            return f"{option}: a whole number, please, not {value!r}"
         case RepeatArgumentError(token=Token(keyword=str() as option)):
             return f"{option} is given several times: it takes one value, or several as A,B"
         case CycloptsError(__cause__=ValidationError() as refusal):

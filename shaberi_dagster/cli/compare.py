@@ -1,6 +1,5 @@
 """`shaberi compare`: two models or runs over the questions that both were asked, judge by judge."""
 
-import sys
 from typing import Annotated
 
 from shaberi_dagster.cli.options import OutputFile, OutputFormat
@@ -10,14 +9,11 @@ from shaberi_dagster.settings import Settings
 
 EPILOG = """Examples:
   shaberi compare my-model other-model
-  shaberi compare my-model my-model-v2 --tag july --judge gpt-5.1
   shaberi compare my-model@@july my-model@@august            two runs of one model
-  shaberi compare my-model other-model --benchmark tengu,elyza --format md
   shaberi compare my-model other-model --html compared.html   with questions and answers, to send
 
-Of a multi-run (tags TAG-run1, TAG-run2, ...) name TAG: the scores of a question are averaged over its runs first. The
-difference is A - B; its interval over questions and p are of the paired sign-flip test, Holm's adjustment is over the
-benchmarks. `no difference shown` does not mean that they are equal; `equal within` a margin does."""
+Name TAG for the runs TAG-run1, TAG-run2, ...: a question's scores are averaged over them first. `no difference shown`
+does not mean that the models are equal; `equal within` a margin does."""
 
 
 def compare(
@@ -25,13 +21,13 @@ def compare(
     *,
     output_format: OutputFormat = "table",
     notes: Annotated[
-        bool, option("how", "Each judge's benchmarks, which scores count, and how numbers are made; pipes have them")
+        bool, option("how", "Each judge's benchmarks, which scores count, and how numbers are made")
     ] = False,
     html: Annotated[
         OutputFile, option("how", "Also write it as one HTML file, with the questions and answers that differ most")
     ] = None,
 ) -> None:
-    """Compare two models or runs question by question: is one better, or are they equal?"""
+    """Compare two models or runs question by question."""
     from shaberi_dagster import api
     from shaberi_dagster.cli import output
     from shaberi_dagster.reports import comparison, write
@@ -41,8 +37,7 @@ def compare(
     warehouse = Settings.from_environment().warehouse
     with output.waiting():
         report = api.LakeReader(warehouse).compare(**vars(request))
-    is_brief = sys.stdout.isatty() and not notes and output_format == "table"
-    output.show(comparison.comparison_result(report, brief=is_brief), output_format)
+    output.show(comparison.comparison_result(report, brief=not notes), output_format)
     if html is not None:
         with output.waiting("reading questions and answers"):
             written = pages.write_file(html, warehouse, lambda source: pages.about_comparison(source, report))

@@ -15,14 +15,10 @@ from shaberi_dagster.settings import Settings
 EPILOG = """Examples:
   shaberi decide my-model other-model --judge gpt-5.1
   shaberi decide gpt-4.1-mini gpt-4.1-nano gpt-5-mini --judge gpt-5.1 --benchmark tengu,elyza --max-cost 2
-  shaberi decide my-model my-model@@july --judge gpt-5.1 --dry-run
-  shaberi decide my-model --benchmark gsm8k --samples 5 --strategy single --strategy majority
   shaberi decide gpt-5.1 --judge gpt-5.1 --sweep reasoning_effort=low,medium,high
 
-Asked are the questions that the judge's history in this lake finds most telling, in rounds, until the models are told
-apart or are equal within the margin; a model whose scores are in the lake is not asked again. It speaks of these
-questions; `shaberi compare` speaks of questions of the kind. What was asked is a partial run, which is in no
-leaderboard; a full evaluation with the same settings pays only for the rest.
+It asks the most telling questions first, in rounds, until the models are told apart or are equal within the margin.
+Stored scores are used. The answer is about these questions; `shaberi compare` is about questions of the kind.
 
 Exit codes: 0 decided, 2 usage or configuration error, 4 not decidable with these questions, 130 interrupted (the same
 command continues)."""
@@ -41,7 +37,7 @@ def decide(
     output_format: OutputFormat = "table",
     as_json: AsJson = False,
 ) -> int:
-    """Decide which of some models is better, with as few questions as it takes."""
+    """Decide which model is better, with few questions."""
     from shaberi_dagster.deciding import decision, expected
     from shaberi_dagster.defs import operations
     from shaberi_dagster.reports import decision as shown
@@ -59,5 +55,5 @@ def decide(
         return FINE
 
     report, full_evaluations = operations.decide(request, calls)
-    show(shown.decision_result(report, full_evaluations), output_format)
+    show(shown.decision_result(report, full_evaluations, notes=False), output_format)
     return FINE if report["decision"]["state"] == "decided" else INCONCLUSIVE

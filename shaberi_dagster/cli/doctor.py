@@ -21,7 +21,7 @@ def doctor(
         bool, option("how", "First bring back damaged files of the lake, or put them aside for the next run")
     ] = False,
 ) -> int:
-    """Check the installation and the lake, and close runs whose process has died."""
+    """Check installation and lake, and close runs that died."""
     from shaberi_dagster.defs.examination import examine_instance, examine_workers
     from shaberi_dagster.doctor import examination, repairing
 

@@ -32,7 +32,7 @@ def endpoints(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """List where models can be asked, with address, key and parameters; or check that one answers."""
+    """List endpoints, or check that one answers."""
     from shaberi_dagster.cli import output
     from shaberi_dagster.lake import store
     from shaberi_dagster.reports import operations as reports

@@ -9,9 +9,6 @@ EPILOG = """Examples:
   shaberi generate-cache --model gpt-4.1-mini --questions hub --datasets gsm8k,arc
   shaberi generate-cache --model gpt-4.1-mini --ensemble 10            tops up what --ensemble 5 has made
 
-More examples:
-  shaberi generate-cache --model my-model --base-url http://localhost:8000/v1 --max-tokens-total 5000000
-
 Only samples are made, one of them as the single answer. The same command again makes what is missing or failed;
 quick-eval with the same settings finds all of them.
 
@@ -19,7 +16,7 @@ Exit codes: 0 fine, 2 usage or configuration error, 3 finished with failed sampl
 
 
 def generate_cache(*, request: CacheRequest, calls: CallOptions = USUAL_CALLS, as_json: AsJson = False) -> int:
-    """Make the samples of an ensemble that are not stored yet, and nothing else."""
+    """Make the samples of an ensemble that are not stored yet."""
     from shaberi_dagster.cli import evaluation
     from shaberi_dagster.defs import running
     from shaberi_dagster.reports import operations

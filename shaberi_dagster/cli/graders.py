@@ -21,9 +21,6 @@ EPILOG = (
   shaberi graders disagreements --format csv > settle.csv
   shaberi graders --settle settle.csv     its column person says right, wrong or no_answer
 
-More examples:
-  shaberi graders                         all runs
-
 """
     + GRADERS.more
     + " What was audited is not paid for again; a larger N pays for the rest."

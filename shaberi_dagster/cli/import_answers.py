@@ -45,7 +45,7 @@ def import_answers(
     questions: Annotated[Questions, option("what", "Where they are from, as of run-evals")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Bring answers that were made elsewhere into the lake, as a run that can be judged and compared."""
+    """Import answers that were made elsewhere."""
     from shaberi_dagster.exchange import answer_files, outcomes
     from shaberi_dagster.runs.workspace import Workspace
 

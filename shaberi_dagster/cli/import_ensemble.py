@@ -12,7 +12,6 @@ from shaberi_dagster.settings import Settings
 
 EPILOG = """Examples:
   shaberi import-ensemble .cache                           every cache below the folder
-  shaberi import-ensemble .cache/ensemble/*.json --json
   shaberi import-ensemble .cache --grade                   graded by rules and voted on as well, no call made
 
 A cache of N responses at temperature T becomes the run legacy-Nx-tT of its model, a judged baseline the run

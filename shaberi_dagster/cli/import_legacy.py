@@ -13,7 +13,6 @@ from shaberi_dagster.util.errors import ConfigurationError
 EPILOG = """Examples:
   shaberi import-legacy shaberi                            the tree is named after its folder
   shaberi import-legacy shisa=~/shaberi umiyuki=~/fork     each tree has runs of its own
-  shaberi import-legacy shisa=~/shaberi --models 'Qwen*'   a part of the tree
   shaberi import-legacy --report                           what was imported before, with all sums
 
 A tree has model_answers/DATASET/MODEL.json and judgements/judge_NAME/DATASET/MODEL.json (or .json.gz), at any depth.
@@ -36,7 +35,7 @@ def import_legacy(
     report: Annotated[bool, option("how", "Show all sums of everything imported under the tag")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Import answers and judgements of the old Shaberi suite."""
+    """Import results of the old Shaberi suite."""
     from shaberi_dagster.defs import operations
 
     settings = Settings.from_environment()

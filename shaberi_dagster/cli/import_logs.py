@@ -12,7 +12,6 @@ from shaberi_dagster.settings import Settings
 
 EPILOG = """Examples:
   shaberi import-logs arena logs                  every log below the folder
-  shaberi import-logs arena logs/july.arena --json
 
 A format is a class in `importers/NAME.py` of a plugin folder. The same command again changes nothing; a log that has
 grown adds what is new.

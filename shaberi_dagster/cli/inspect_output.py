@@ -16,9 +16,7 @@ from shaberi_dagster.util.streams import ending_with_reader
 
 EPILOG = """Examples:
   inspect-output                                    choose a run, or mark several for side by side
-  inspect-output --model a --model b --benchmark elyza
   inspect-output --tag july --filter 'score<4 sort:disagreement'
-  inspect-output --model a --filter failed --plain | less
 
 A filter has words to look for, in questions and answers, and any of benchmark:NAME, judge:NAME, category:NAME,
 score<N, score>N (reported scale), failed, loses (A, the first of several runs, is below another one), and sort:score,

@@ -12,8 +12,6 @@ from shaberi_dagster.settings import Settings
 
 EPILOG = """Examples:
   shaberi link --judge gpt-5.1 --source shisa --preset strict --dry-run
-  shaberi link --judge gpt-5.1 --source shisa --preset strict --max-cost 10
-  shaberi link --judge gpt-5.1 --source shisa --preset strict --questions 200
   shaberi links                                      all links that were measured
 
 A random sample of stored answers is judged again by the same judge with the prompt set NAME. Where the interval of the
@@ -31,7 +29,7 @@ def link(
     output_format: OutputFormat = "table",
     as_json: AsJson = False,
 ) -> int:
-    """Have stored answers judged again by the same judge, and measure whether its old and new scores compare."""
+    """Measure whether old and new scores of a judge compare."""
     from shaberi_dagster.deciding import link as linking
     from shaberi_dagster.deciding import link_plan
     from shaberi_dagster.defs import operations

@@ -11,7 +11,6 @@ from shaberi_dagster.util.folders import plugin_folders
 
 EPILOG = """Examples:
   shaberi new benchmark trivia      plugins/benchmarks/trivia.yaml, its questions and its judge's prompt
-  shaberi new pass politeness       plugins/passes/politeness.py
   shaberi doctor                    names what cannot be used, with file and line
 
 The files work as they are. docs/extending.md explains them; prompts, endpoints, views and queries are files as well."""
@@ -22,7 +21,7 @@ def new(
     name: Annotated[str, option("what", "Its name: lower-case letters, digits and _")],
     /,
 ) -> None:
-    """Write a working example of something of your own into the first plugin folder."""
+    """Write a working example of a plugin."""
     written = write_example(kind, name, plugin_folders()[0], _taken(kind))
     say(Result([Sentences([str(path) for path in written])]))
 

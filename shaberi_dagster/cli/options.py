@@ -3,11 +3,12 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
-from cyclopts import App, ArgumentCollection, Parameter
+from cyclopts import App, ArgumentCollection, Group, Parameter
 from pydantic import AfterValidator, Field
 
 from shaberi_dagster.runs.option import GROUPS, NO_OPTION, option
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
-MORE_EXAMPLES = "More examples:\n"
-"""Begins the part of an epilog that only the long help shows."""
 DEBUG, HELP_ALL = "--debug", "--help-all"
-_FEW = 5
+_FEW, _FEW_COMMANDS, _FEW_EXAMPLES = 5, 3, 2
+_LONGEST_COMMAND = len("import-ensemble")
 _NO_COMMAND = 2
 """Exit code of a group of commands, which only shows its help."""
 _LISTS = ("NAMES", "MODELS")
@@ -56,33 +56,43 @@ OutputFile = Annotated[Path | None, AfterValidator(_writable)]
 
 
 class HelpPage:
-    """Help as columns, in groups.
+    """Help as columns, in groups. The short one says less of an option, and only names most commands.
 
     Attributes:
-        whole: With the groups and examples that the short help leaves out.
+        whole: With everything that the short help leaves out.
         n_hidden: Number of options that were left out.
     """
 
     whole, n_hidden = False, 0
 
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
-        """Print the options of a group."""
+        """Print the options or the commands of a group."""
         del options
-        n_options = len(panel.entries)
-        is_hidden = panel.title == "As the original" or (panel.title == "Advanced" and n_options > _FEW)
-        if is_hidden and not self.whole:
-            self.n_hidden += n_options
+        n_options, has_commands, width = len(panel.entries), panel.format == "command", _width(console)
+        is_long = panel.title == "Advanced" and (has_commands or n_options > _FEW)
+        if not self.whole and (is_long or panel.title == "As the original"):
+            self.n_hidden += 0 if has_commands else n_options
         elif n_options:
-            rows = [_row(entry) for entry in panel.entries]
-            start = max(len(label) for label, _ in rows) + 4
-            lines = [f"  {label}".ljust(start) + text for label, text in rows]
-            filled = [fill(line, _width(console), subsequent_indent=" " * start) for line in lines]
-            _write(console, f"{panel.title}:", *filled, "")
+            rows = [*map(_row, panel.entries)]
+            if has_commands and not self.whole and n_options > _FEW_COMMANDS:
+                rows = [*rows[:_FEW_COMMANDS], ("also", ", ".join(name for name, _ in rows[_FEW_COMMANDS:]))]
+            start = max(_LONGEST_COMMAND * has_commands, *(len(label) for label, _ in rows)) + 4
+            room = None if self.whole else width - start
+            lines = [f"  {label}".ljust(start) + _shortened(text, room) for label, text in rows]
+            filled = [fill(line, width, subsequent_indent=" " * start) for line in lines]
+            _write(console, f"{panel.title}:", *filled, *([] if has_commands else [""]))
 
     def render_usage(self, console: "Console", options: "ConsoleOptions", usage: Any) -> None:
         """Print how the command is called."""
         del options
         _write(console, f"Usage: {usage}".replace(" COMMAND ", " "))
+
+
+def _shortened(text: str, room: int | None) -> str:
+    """Leave out what is said last of an option, where all of it takes more than a line."""
+    while room is not None and len(text) > room and "; " in text:
+        text = text.rpartition("; ")[0] + "."
+    return text
 
 
 def _row(entry: "HelpEntry") -> tuple[str, str]:
@@ -121,13 +131,19 @@ class Command(App):
         HELP.n_hidden = 0
         super().help_print(tokens, console=console)
         page = console or self.console
-        if HELP.n_hidden:
-            _write(page, f"  {HELP_ALL} explains {HELP.n_hidden} more options, with more examples and exit codes.\n")
         function = self.parse_commands(tokens)[1][-1].default_command
-        epilog = getattr(sys.modules.get(getattr(function, "__module__", "")), "EPILOG", "")
-        first, more, others = epilog.partition(MORE_EXAMPLES)
-        parts = (first + more + others if HELP.whole else first).strip("\n").split("\n\n")
-        _write(page, "\n\n".join(part if "  " in part else fill(part, _width(page)) for part in parts))
+        epilog = getattr(sys.modules.get(getattr(function, "__module__", "")), "EPILOG", "").strip("\n")
+        parts = epilog.split("\n\n") if epilog else []
+        if not HELP.whole and (parts or function is None):
+            hidden = f" {HELP.n_hidden} more options," if HELP.n_hidden else ""
+            _write(page, f"  {HELP_ALL} has{hidden} all details and examples.")
+            n_lines = {"Examples:": _FEW_EXAMPLES + 1, "From plugin folders:": None}
+            few = [
+                (part.split("\n"), n_lines[title]) for part in parts if (title := part.partition("\n")[0]) in n_lines
+            ]
+            parts = ["\n".join(lines[:n_shown]) for lines, n_shown in few]
+        for part in parts:
+            _write(page, "", part if "  " in part else fill(part, _width(page)))
 
 
 HELP = HelpPage()
@@ -159,18 +175,22 @@ def application(
     return app
 
 
-def group(name: str, text: str, commands: Mapping[str, tuple[str, str]]) -> Command:
+def group(name: str, text: str, commands: Mapping[str, Mapping[str, tuple[str, str]]]) -> Command:
     """Make a command of commands, which are loaded when they are called.
 
     Args:
         name: Its name.
         text: Help.
-        commands: By name the module and attribute of each, and what the list of commands says of it.
+        commands: By heading and name the module and attribute of each, and what the list of commands says of it. The
+            short list has only the first ones of each heading in full.
     """
     app = application(None, name=name)
     app.help = text
-    for place, (command, (path, line)) in enumerate(commands.items()):
-        app.command(path, name=command, help=line, sort_key=place)
+    places = count()
+    for heading, under in commands.items():
+        panel = Group(heading, sort_key=next(places))
+        for command, (path, line) in under.items():
+            app.command(path, name=command, help=line, group=panel, sort_key=next(places))
     return app
 
 

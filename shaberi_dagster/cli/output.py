@@ -33,6 +33,11 @@ def endless_console() -> Console:
     return Console(width=None if sys.stdout.isatty() else _ENDLESS)
 
 
+def lines_left(used: int) -> int:
+    """Return how many lines a terminal has beside those that are used, at least five; 0 (all) without a terminal."""
+    return max(Console().height - used, 5) if sys.stdout.isatty() else 0
+
+
 def opened(file: Path, mode: str = "w") -> IO[Any]:
     """A file to write, with the mode of any file of the user's.
 

@@ -23,7 +23,7 @@ def prices(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Show what the models that were called cost, as it is known now; what was recorded for a call stays."""
+    """Show what models cost, as it is known now."""
     from shaberi_dagster.cli import output
     from shaberi_dagster.lake import catalog
     from shaberi_dagster.llm import endpoints

@@ -27,10 +27,7 @@ _OF_GATE = {"passed": FINE, "failed": GATE_FAILED, "inconclusive": INCONCLUSIVE}
 EPILOG = with_plugins("""Examples:
   quick-eval --model gpt-4.1-mini --questions hub
   quick-eval --model gpt-4.1-mini --strategy elo --baseline main --json > elo.json
-
-More examples:
   quick-eval --model embedded/smollm2-135m --datasets gsm8k,arc --sample 2 --strategy standard,plurality
-  quick-eval --model my-model --base-url http://localhost:8000/v1 --judge-model none
   quick-eval --model gpt-4.1-mini --ensemble gpt-4.1-mini,gemini-2.5-flash,gpt-5-mini
 
 Samples that are stored, from this command or from `shaberi generate-cache`, are not asked for again: only consensus and
@@ -69,6 +66,7 @@ def quick_eval(
     audit: Audit = None,
     submit: Submit = False,
     dry_run: Annotated[bool, option("budget", "Show the calls that are needed; make none")] = False,
+    notes: Annotated[bool, option("how", "Each benchmark, and how the numbers are made")] = False,
     as_json: AsJson = False,
     output: Annotated[OutputFile, option("how", "Also write the JSON document here")] = None,
     html: Annotated[
@@ -104,7 +102,7 @@ def quick_eval(
     status = made.run()
     if audited:
         operations.audit(audited, calls)
-    verdict = _show(made, asked.strategies or [], status, check, output=output, html=html, as_json=as_json)
+    verdict = _show(made, asked.strategies or [], status, check, output=output, html=html, notes=notes, as_json=as_json)
     evaluation.say_where_to_look(made, "/ensemble", "run", made.spec.run_id)
     of_run = evaluation.end(made, complete=status == "complete")
     return exit_code(of_run, _OF_GATE[verdict.result] if verdict else FINE)
@@ -118,6 +116,7 @@ def _show(
     *,
     output: Path | None,
     html: Path | None,
+    notes: bool,
     as_json: bool,
 ) -> "gate.GateReport | None":
     """Print the report.
@@ -143,7 +142,7 @@ def _show(
                 verdict = check(lake)
             except ConfigurationError as error:
                 objection = error
-    document = ensemble.ensemble_result(report, verdict)
+    document = ensemble.ensemble_result(report, verdict, notes=notes)
     if output is not None:
         put(write.as_json(document.data()), output)
     show(document, "json" if as_json else "table")

@@ -45,7 +45,7 @@ def report(
         OutputFile, option("how", "Write leaderboard, comparison and answers of the lake as one HTML file instead")
     ] = None,
 ) -> int:
-    """Combine the results of several quick-eval jobs in one document, or show the lake in one HTML file."""
+    """Write the lake, or quick-eval jobs, as one document."""
     from shaberi_dagster.cli.output import put, tell, waiting
     from shaberi_dagster.reports import ci as jobs_of_ci
     from shaberi_dagster.viewer import html as pages

@@ -9,7 +9,6 @@ from shaberi_dagster.settings import Settings
 
 EPILOG = """Examples:
   shaberi reprocess --passes lang_mixing,repetition        every run, imported ones too
-  shaberi reprocess --tag legacy --passes lang_mixing --pass-option lang_mixing.minimum_severity=0.1
   shaberi reprocess --model my-model                       after a parser or a pass was changed
 
 Judges' outputs are parsed again, passes look at the answers that they have not seen, scores and metrics are derived.
@@ -27,7 +26,7 @@ def reprocess(
     ] = (),
     selection: RunSelection = ALL_RUNS,
 ) -> None:
-    """Make stored runs again without any call: parse, apply passes, derive scores."""
+    """Score stored runs again, without API calls."""
     from shaberi_dagster.defs import operations
 
     operations.reprocess_runs(Settings.from_environment(), passes, pass_options, selection)

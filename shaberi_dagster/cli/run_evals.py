@@ -18,18 +18,12 @@ from shaberi_dagster.util.errors import ConfigurationError
 EPILOG = with_plugins("""Examples:
   run-evals --model embedded/smollm2-135m
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --tag july --max-cost 5
-
-More examples:
   run-evals --model my-model --base-url http://localhost:8000/v1 --judge-model gpt-5.1 --judge-model gemini-3-pro
   run-evals --model my-model --tag july --rejudge --judge-model gpt-5.1
-  run-evals --model my-model --tag july --rejudge --judge-model gpt-5.1 --judge-prompt strict
-  run-evals --model imported__model --tag legacy --judge-model gpt-5.1
   run-evals --model my-model --tag july --passes lang_mixing,repetition
   run-evals --model my-model --tag july --reprocess
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --benchmark elyza,tengu --limit 10 --questions hub
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --benchmark tengu --samples 5 --strategy plurality,council
-  run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --benchmark tengu,gsm8k --sample 30
-  run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --dry-run
   run-evals --model gpt-4.1-mini --judge-model gpt-5.1 --print-config > july.yaml
   run-evals --config july.yaml --tag august
   run-evals --model gpt-5.1 --judge-model gpt-5.1 --benchmark tengu --sweep reasoning_effort=low,medium,high
@@ -48,7 +42,7 @@ def run_evals(
         option("advanced", "A run for each value, and a table of scores and costs", metavar="NAME=VALUES"),
     ] = None,
     rejudge: Annotated[bool, option("how", "Judge the stored answers again; does not call the model")] = False,
-    reprocess: Annotated[bool, option("how", "Parse, apply passes and score again; makes no API calls")] = False,
+    reprocess: Annotated[bool, option("how", "Score stored outputs again; makes no API calls")] = False,
     config: Annotated[Path | None, option("how", "A request in YAML; options override it")] = None,
     print_config: Annotated[bool, option("advanced", "Print the request in YAML; do nothing else")] = False,
     audit: Audit = None,

@@ -12,46 +12,61 @@ from shaberi_dagster.runs.option import GROUPS
 
 _SCRIPTS = ("run_evals", "view_scores", "inspect_output", "quick_eval", "shaberi")
 COMMANDS = {
-    "sql": "Ask the lake; nothing can be changed from here.",
-    "export": "Write runs as files that other tools read.",
-    "import-legacy": "Import answers and judgements of the old Shaberi suite.",
-    "import-ensemble": "Import response caches of the ensemble-consensus evaluation.",
-    "import-answers": "Bring answers that were made elsewhere into the lake, as a run that can be judged and compared.",
-    "import-logs": "Import logs of another tool, in a format that a plugin folder reads.",
-    "adopt": "Adopt the old suite's prompts, parameters and score parsers from a checkout; none of its code is run.",
-    "reprocess": "Make stored runs again without any call: parse, apply passes, derive scores.",
-    "compare": "Compare two models or runs question by question: is one better, or are they equal?",
-    "graders": "Show which forms of answers the verdicts of rules rest on, and how often each form errs.",
-    "link": "Have stored answers judged again by the same judge, and measure whether its old and new scores compare.",
-    "decide": "Decide which of some models is better, with as few questions as it takes.",
-    "prices": "Show what the models that were called cost, as it is known now; what was recorded for a call stays.",
-    "endpoints": "List where models can be asked, with address, key and parameters; or check that one answers.",
-    "new": "Write a working example of something of your own into the first plugin folder.",
-    "generate-cache": "Make the samples of an ensemble that are not stored yet, and nothing else.",
-    "report": "Combine the results of several quick-eval jobs in one document, or show the lake in one HTML file.",
-    "copy-lake": "Copy a whole lake with its history, to object storage or from there.",
-    "view": "Look at scores, questions and answers in a browser (Ctrl-C stops).",
-    "cluster": "Start a cluster on this machine (Ctrl-C stops it), or one part of a cluster.",
-    "schema": "Print the JSON schema of the YAML files that `run-evals --config` takes, for editors.",
-    "compact": "Merge the lake's small files and delete those that no version of the last week needs.",
-    "doctor": "Check the installation and the lake, and close runs whose process has died.",
-    "ui": "Open Dagster's UI and daemon on this lake (Ctrl-C stops them).",
-    "baseline": "Name what a run got right, for `quick-eval --baseline NAME` to compare later runs with.",
+    "Evaluate (run-evals and quick-eval are commands of their own)": {
+        "reprocess": "Score stored runs again, without API calls.",
+        "generate-cache": "Make the samples of an ensemble that are not stored yet.",
+        "new": "Write a working example of a plugin.",
+    },
+    "Look (also view-scores and inspect-output)": {
+        "view": "Show scores, questions and answers in a browser.",
+        "sql": "Query the lake. Read only.",
+        "report": "Write the lake, or quick-eval jobs, as one document.",
+        "prices": "Show what models cost, as it is known now.",
+    },
+    "Compare and decide": {
+        "compare": "Compare two models or runs question by question.",
+        "decide": "Decide which model is better, with few questions.",
+        "baseline": "Name a run as the baseline that `quick-eval` compares with.",
+        "link": "Measure whether old and new scores of a judge compare.",
+        "graders": "Show which forms of answers the verdicts of rules rest on, and how often each form errs.",
+    },
+    "Bring in, take out": {
+        "import-legacy": "Import results of the old Shaberi suite.",
+        "import-answers": "Import answers that were made elsewhere.",
+        "export": "Write runs as files that other tools read.",
+        "import-ensemble": "Import response caches of the ensemble-consensus evaluation.",
+        "import-logs": "Import logs of another tool, in a format that a plugin folder reads.",
+        "adopt": "Adopt the old suite's prompts, parameters and score parsers from a checkout. Runs none of its code.",
+        "copy-lake": "Copy a whole lake with its history, to object storage or from there.",
+    },
+    "Look after": {
+        "ui": "Open Dagster's UI, with its daemon.",
+        "doctor": "Check installation and lake, and close runs that died.",
+        "endpoints": "List endpoints, or check that one answers.",
+        "compact": "Merge the lake's small files and delete those that no version of the last week needs.",
+        "cluster": "Start a cluster on this machine, or one part of a cluster.",
+        "schema": "Print the JSON schema of the YAML files that `run-evals --config` takes, for editors.",
+    },
 }
-"""What the list of commands says of each; a command is loaded from the module of its name when it is called."""
-LINES = {**COMMANDS, **titles(), **COMMANDS}
-"""Those of declared reports, too; where a command has the name of a report, it is the command's."""
+"""The list of commands: each is loaded from the module of its name when it is called."""
+_OWN = {name for under in COMMANDS.values() for name in under}
+_LOOK = next(heading for heading in COMMANDS if heading.startswith("Look ("))
+_REPORTS = {name: line for name, line in titles().items() if name not in _OWN}
+"""Declared reports; where a command has the name of a report, it is the command's."""
 
 
 def _path(name: str) -> str:
     module = name.replace("-", "_")
-    return "shaberi_dagster.cli." + (module + ":" + module if name in COMMANDS else "declared:" + name)
+    return "shaberi_dagster.cli." + (module + ":" + module if name in _OWN else "declared:" + name)
 
 
 app = group(
     "shaberi",
-    "Query the evaluation lake in SQL, look after it, and open the Dagster UI.",
-    {name: (_path(name), line) for name, line in LINES.items()},
+    "Look at evaluations, compare models, and look after the lake.",
+    {
+        heading: {name: (_path(name), line) for name, line in (under | (_REPORTS if heading == _LOOK else {})).items()}
+        for heading, under in COMMANDS.items()
+    },
 )
 
 

@@ -23,9 +23,7 @@ from shaberi_dagster.util.streams import ending_with_reader
 EPILOG = """Examples:
   shaberi sql "select benchmark, count(*) from judgements group by 1"
   shaberi sql "from leaderboard where benchmark = 'tengu'" --format csv
-  shaberi sql "from leaderboard_under('zero')"
   shaberi sql                      lists the views and the named queries with their parameters
-  shaberi sql hardest_questions --param benchmark=elyza
   shaberi sql "from answers limit 1" --vertical      whole texts, line by line
   shaberi sql judge_agreement --explain"""
 
@@ -53,7 +51,7 @@ def sql(
         float | None, Field(ge=0), option("how", "Stop the statement after so many seconds. Default: never")
     ] = None,
 ) -> None:
-    """Ask the lake; nothing can be changed from here."""
+    """Query the lake. Read only."""
     settings = Settings.from_environment()
     if query is None:
         list_queries()

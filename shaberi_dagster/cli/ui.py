@@ -22,7 +22,7 @@ def ui(
     port: Annotated[int, Field(ge=1, le=65535), option("how", "Port on this machine")] = 3000,
     host: Host = "127.0.0.1",
 ) -> None:
-    """Open Dagster's UI and daemon on this lake (Ctrl-C stops them)."""
+    """Open Dagster's UI, with its daemon."""
     from shaberi_dagster.defs import server
 
     server.serve(Settings.from_environment(), host, port, tell)

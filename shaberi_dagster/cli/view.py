@@ -12,7 +12,6 @@ from shaberi_dagster.viewer.web.address import DEFAULT_PORT
 EPILOG = """Examples:
   shaberi view                          opens the leaderboard in a browser
   shaberi view '/run?run=my-model@@july'    opens the page of a run, which is followed while it works
-  shaberi view --port 8080 --no-open
   shaberi view --host 0.0.0.0           for other machines too: the printed address has a token
 
 The pages only read, and load nothing from elsewhere."""
@@ -30,7 +29,7 @@ def view(
         bool, option("how", "Open the page in a browser", name="--open", negative="--no-open")
     ] = True,
 ) -> None:
-    """Look at scores, questions and answers in a browser (Ctrl-C stops)."""
+    """Show scores, questions and answers in a browser."""
     from shaberi_dagster.viewer.web import costs, server
 
     settings = Settings.from_environment()

@@ -1,6 +1,5 @@
 """`view-scores`: the scores of runs, with their denominators."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from shaberi_dagster.reports.requests import (
     ALL_SCORES,
     BY,
     DEFAULT_VIEW,
+    TABLES,
     ScoreSelection,
     ScoreView,
     check_choice,
@@ -18,21 +18,18 @@ from shaberi_dagster.reports.requests import (
 from shaberi_dagster.runs.option import option
 from shaberi_dagster.settings import Settings
 
-LINES_ON_A_TERMINAL = 30
+_OTHER_LINES = 16
+"""Lines of a terminal that are not of the ranking."""
 
 EPILOG = """Examples:
   view-scores                                             one line a model, best first
   view-scores --by judge                                  what each judge says
   view-scores --model my-model --by run --notes --cost    everything of a model's runs
-  view-scores --tag july --null-policy zero
-  view-scores --model my-model --runs 3 --format md
-  view-scores --judge gpt-5.1 --format csv > scores.csv
+  view-scores --judge gpt-5.1 --format csv --table scores > scores.csv
   view-scores --tag legacy --question-set tengu@115       as the published tables have it
   view-scores --as-of 2026-07-01T12:00                    what this showed then
-  view-scores --top 100                                   more lines than the first 30
 
-A missing score is left out under the policy legacy, counts as the scale's minimum under zero, and leaves the
-mean undefined under strict."""
+Missing scores are left out (legacy), count as the scale's minimum (zero), or leave the mean undefined (strict)."""
 
 
 def view_scores(
@@ -47,6 +44,7 @@ def view_scores(
 ) -> None:
     """Show scores on the reported scale, with how many samples they stand for."""
     check_choice("--by", view.by, BY)
+    check_choice("--table", view.table, TABLES)
     time = moment(as_of) if as_of is not None else None
     selection = replace(selection, as_of=time, aggregate=selection.runs is not None)
     show_scores(Settings.from_environment().warehouse, selection, output_format, view)
@@ -64,7 +62,7 @@ def show_scores(warehouse: Path, selection: ScoreSelection, output_format: str, 
     from shaberi_dagster.reports import score_page, write
 
     selection.check()
-    usual = LINES_ON_A_TERMINAL if output_format == "table" and sys.stdout.isatty() else 0
+    usual = output.lines_left(_OTHER_LINES) if output_format == "table" else 0
     top = usual if view.top is None else view.top
     view = replace(view, top=top)
 

@@ -147,7 +147,10 @@ class Evaluation:
             else:
                 with self.workspace.published_at_the_end():
                     self.workspace.lake.check_writable()
-                    if not (self._reprocess or self._submit or all(map(self._is_complete, self.specs))):
+                    lake, checked = self.workspace.lake, self._reprocess or self._submit
+                    if not checked and not all(
+                        load_run(lake, spec.run_id) == spec and self._state(spec) == "complete" for spec in self.specs
+                    ):
                         self._check_calls()
                     self._announce()
                     with self._execution(reporter) as (make, runs):
@@ -384,9 +387,6 @@ class Evaluation:
         ruled = [name for name in self._of(self.spec) if get_benchmark(name).has_rule]
         chosen = (self.spec.judge(judge) for name in ruled for judge in self.spec.chosen_judges(name, self._judges()))
         return sorted({judge.name for judge in chosen if judge})
-
-    def _is_complete(self, spec: RunSpec) -> bool:
-        return load_run(self.workspace.lake, spec.run_id) == spec and self._state(spec) == "complete"
 
     def _n_calls(self) -> Counter[str]:
         """Calls that are the runs' own, by stage."""

@@ -209,7 +209,6 @@ class Table:
         totals: Values that the document in JSON sums, under `total` or for a table with a name under `{name}_total`.
         brief: A terminal has one line for rows that are alike in these values, where there are more than 40.
         rows: What it was made of.
-        narrow: What a terminal has instead where there is no room for it.
         plot: What pages draw above it.
         derive: Makes a row of each row of its statement, for what SQL cannot say.
     """
@@ -223,7 +222,6 @@ class Table:
     totals: Sequence[str] = ()
     brief: Sequence[str] = ()
     rows: Sequence[Any] = ()
-    narrow: "Table | None" = None
     plot: Plot | None = None
     derive: Callable[[Row], Row] | None = None
 
@@ -333,20 +331,17 @@ class Result(Document):
         rows: The lines of the CSV file.
         document: The JSON document; None: the rows.
         csv_columns: Of the CSV file; none: those of the first row.
-        briefly: What people read on a terminal, where that is something else.
     """
 
     said: Sequence[Block]
     rows: Rows = ()
     document: Row | Rows | None = None
     csv_columns: Sequence[str] = ()
-    briefly: Sequence[Block] = ()
 
     def blocks(self, width: int | None) -> Iterable[Block]:
         """Return tables and sentences, on a terminal with short tables."""
         brief = width is not None
-        blocks = self.briefly if brief and self.briefly else self.said
-        said = (block for block in blocks if not isinstance(block, Sentences) or block.texts)
+        said = (block for block in self.said if not isinstance(block, Sentences) or block.texts)
         return [
             block.of(block.rows, brief=True) if brief and isinstance(block, Table) and block.brief else block
             for block in said

@@ -38,9 +38,9 @@ from shaberi_dagster.reports.ensemble import (
     Share,
     StrategyResult,
     doubts,
-    gain,
     making,
     strategies_table,
+    verdicts,
 )
 from shaberi_dagster.reports.gate import TESTS
 from shaberi_dagster.reports.write import Markdown, code, comment_table
@@ -188,8 +188,7 @@ def _sections(jobs: Sequence[JobDocument], problems: Rows) -> Iterator[tuple[str
         if of_group:
             title = of_group.removeprefix(" of ").capitalize()
             yield f"heading{of_group}", f"### {title}: {_listed(job.name for job in group)}\n"
-        gained = ((name, gain(job.overall.pooled, name, code)) for job in group for name in job.strategies)
-        if gains := _bullets(f"{code(strategy)}: {sentence}." for strategy, sentence in gained if sentence):
+        if gains := _bullets(sentence for job in group for sentence in verdicts(job.overall.pooled, code)):
             yield f"gains{of_group}", gains
         yield f"settings{of_group}", _bullets(_settings(group))
         if document.benchmarks:

@@ -44,7 +44,7 @@ from shaberi_dagster.reports.reading import (
     scale_rows,
     scored_runs,
 )
-from shaberi_dagster.reports.requests import BASELINE, OVER, POLICIES, ComparisonRequest, check_choice
+from shaberi_dagster.reports.requests import BASELINE, MISSING, OVER, POLICIES, ComparisonRequest, check_choice
 from shaberi_dagster.reports.rows import cannot_tell, categories_sentence, differs_after_rounding, shared_sentence
 from shaberi_dagster.reports.scores import reuse_remarks
 from shaberi_dagster.reports.settings import (
@@ -529,12 +529,18 @@ def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Resul
     notes, warnings = list(_notes(report)), [f"{warning}." for warning in report.warnings]
     sides = (report.a, report.b)
     models = " ".join(f"--model {shlex.quote(side.model)}" for side in sides)
-    where_a_loses = f"Where A loses: inspect-output {models}, or in a browser: shaberi view."
+    names = names_of(report)
+    where_a_loses = f"Where {names[0]} loses: inspect-output {models}, or in a browser: shaberi view."
+    whole = (
+        block
+        for section in report.sections
+        for block in _section(names, section, is_first=section is report.sections[0])
+    )
     said: list[Block] = [
         Sentences([report.caveat] if report.caveat else [], "warning"),
-        *(Heading(side_title(side)) for side in sides),
-        *(_briefly(report) if brief else (block for section in report.sections for block in _section(section))),
-        Sentences(list(_dashes(report)), "note"),
+        Sentences([verdict(names, report.sections[0])], "verdict"),
+        *(_briefly(report, names) if brief else whole),
+        Sentences([" · ".join(map(side_title, sides)), *_dashes(report)], "note"),
         Sentences(warnings, "warning"),
         Sentences([*_audits(report), _MORE, where_a_loses] if brief else notes, "note"),
     ]
@@ -577,26 +583,31 @@ def _records(report: ComparisonReport) -> Iterator[Row]:
             yield {"judge": judge, "n_judges": len(section["judges"]), **row, **counts, **named}
 
 
-def _section(section: Row, detail: str = "", *, brief: bool = False) -> Iterator[Block]:
+def _section(names: Sequence[str], section: Row, detail: str = "", *, is_first: bool = False) -> Iterator[Block]:
     yield Heading(section_title(section), detail)
-    yield Sentences([verdict(section)], "verdict")
-    yield _table(section["rows"])
-    yield Sentences(list(_reasons_withheld(section) if brief else _details(section)))
+    if not is_first:
+        yield Sentences([verdict(names, section)])
+    yield _table(names, section["rows"])
+    yield Sentences(list(_reasons_withheld(section) if detail else _details(section)))
 
 
-def _table(rows: Rows, *first: Column) -> Table:
+def _table(names: Sequence[str], rows: Rows, *first: Column) -> Table:
     reach = max((max(-row["lower"], row["upper"]) for row in rows if row["lower"] is not None), default=0.0)
-    return table_of(rows, [*(first or _FIRST), *_COLUMNS, text("", partial(_bar, reach=reach), optional=True)])
+    better = text("better", partial(row_verdict, names), folds=True, narrowest=13)
+    bar = text("", partial(_bar, reach=reach), optional=True)
+    return table_of(rows, [*(first or _FIRST), *_COLUMNS[:2], better, *_COLUMNS[2:], bar])
 
 
-def _briefly(report: ComparisonReport) -> Iterator[Block]:
+def _briefly(report: ComparisonReport, names: Sequence[str]) -> Iterator[Block]:
     """Show the benchmarks of the first section, and of each judge the last line."""
     first, *others = report.sections
     passes = "" if report.request.pipeline == BASELINE else f"passes {report.request.pipeline} · "
-    yield from _section(first, f"{passes}{report.request.null_policy} nulls", brief=True)
+    yield from _section(names, first, f"{passes}{MISSING[report.request.null_policy]}", is_first=True)
     if others:
         yield Heading("judge by judge", "over all benchmarks, each for itself")
-        yield _table([{**section["rows"][-1], "judge": section["judges"][0]} for section in others], text("judge"))
+        yield _table(
+            names, [{**section["rows"][-1], "judge": section["judges"][0]} for section in others], text("judge")
+        )
 
 
 def _notes(report: ComparisonReport) -> Iterator[str]:
@@ -612,11 +623,7 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
     )
     yield "This tests the named pair alone; for the best of many the ranking counts, which adjusts for all pairs."
     yield "MDE: the difference that would be seen with probability 0.8 at level 0.05."
-    yield (
-        "Equal within a margin: two one-sided tests show that the difference is no larger. "
-        "No difference shown says nothing of the kind."
-    )
-    yield "Overall is the unweighted mean of the benchmarks."
+    yield "No difference shown does not mean equal; equal within a margin does. Overall: mean of the benchmarks."
     if any(len(section["judges"]) > 1 for section in sections):
         yield (
             "The mean of judges is, on each question, over those that scored both sides. The judges are fixed: "
@@ -652,35 +659,46 @@ def _both(row: Row, name: str) -> int:
     return int(row[f"{name}_a"] + row[f"{name}_b"])
 
 
-def row_verdict(row: Row) -> str:
-    """Say in a few words what A is on one benchmark."""
+def names_of(report: ComparisonReport) -> tuple[str, str]:
+    """Return what sentences call the sides: their models, with their tags where that is one model."""
+    sides = (report.a, report.b)
+    if report.a.model != report.b.model:
+        return report.a.model, report.b.model
+    first, second = (f"{side.model} {', '.join(side.run_tags)}" for side in sides)
+    return first, second
+
+
+def row_verdict(names: Sequence[str], row: Row) -> str:
+    """Say in a few words which side is better on one benchmark."""
     within = f"within {row['margin']:g}" if row["equal"] else ""
     if row["verdict"] in {"better", "worse"}:
-        return f"{row['verdict']}, {within}" if within else str(row["verdict"])
+        better = names[row["verdict"] == "worse"]
+        return f"{better}, {within}" if within else better
     words = {"tied": "no difference shown", "too few": "too few questions", "withheld": "no verdict"}
     return f"equal {within}" if within and row["verdict"] == "tied" else words[row["verdict"]]
 
 
 _FIRST = [text("question set")]
 _COLUMNS = [
-    number("n", form="{}"),
-    number("A", "mean_a", upper="mean_upper_a", form="score"),
-    number("B", "mean_b", upper="mean_upper_b", form="score"),
     number("A - B", "difference", form="difference"),
     number("CI", ends="", form="difference"),
-    number("p", "p_value", form="p"),
+    number("A", "mean_a", upper="mean_upper_a", form="score"),
+    number("B", "mean_b", upper="mean_upper_b", form="score"),
+    number("n", form="{}"),
+    number("p", "p_value", form="p", spare=True),
     number(
         "Holm p",
         lambda row: p_value(row["adjusted_p_value"]) if row["question_set"] != OVERALL else "",
         where=lambda rows: any(row["question_set"] != OVERALL for row in rows),
+        spare=True,
     ),
-    number("MDE", "minimum_detectable_effect", form="score"),
+    number("MDE", "minimum_detectable_effect", form="score", spare=True),
     number(
         ("unde-", "cided"),
         lambda row: whole_percent(_both(row, "n_undecided") / _both(row, "n_samples")),
         where=lambda rows: any(_both(row, "n_undecided") for row in rows),
+        spare=True,
     ),
-    text("A is", row_verdict, folds=True, narrowest=13),
 ]
 
 
@@ -693,29 +711,41 @@ def _dashes(report: ComparisonReport) -> Iterator[str]:
         yield "MDE -: all differences are equal, or only one that is larger than the scale would be seen."
 
 
-def verdict(section: Row) -> str:
-    """Say in plain words what the last row of a section shows."""
+def verdict(names: Sequence[str], section: Row) -> str:
+    """Say in plain words what the last row of a section shows.
+
+    Args:
+        names: Of A and B, from `names_of`.
+        section: The rows of some judges.
+    """
     row = section["rows"][-1]
     where, questions = _where(row), counted(row["n"], "question")
     if row["verdict"] in {"better", "worse"}:
+        sign = 1 if row["verdict"] == "better" else -1
+        better, worse = names[::sign]
+        ends = sorted((sign * row["lower"], sign * row["upper"]))
         small = f": less than {row['margin']:g}" if row["equal"] else ""
-        return f"A is {row['verdict']} {where}, by {abs(row['difference']):.2f} over {questions}{small}."
+        interval = f"{100 * row['confidence']:.4g} % CI {decimals(ends[0])} to {decimals(ends[1])}"
+        by = f"{decimals(abs(row['difference']))} ({interval})"
+        return f"{better} is better than {worse} {where}, by {by} over {questions}{small}."
+    between_them = f"between {names[0]} and {names[1]} {where}"
     if row["verdict"] == "withheld":
-        return f"No verdict {where}: A - B is {signed(row['difference'])} over {questions}."
+        return f"No verdict {between_them}: the difference is {signed(row['difference'])} over {questions}."
     if row["verdict"] == "too few":
-        return f"Too few {where}: {questions} cannot show a difference."
-    return _no_difference(row, where, questions)
+        return f"Too few questions: {questions} cannot show a difference {between_them}."
+    return _no_difference(row, names, where, questions)
 
 
-def _no_difference(row: Row, where: str, questions: str) -> str:
+def _no_difference(row: Row, names: Sequence[str], where: str, questions: str) -> str:
+    between_them = f"between {names[0]} and {names[1]} {where}"
     if row["equal"]:
-        return f"A and B are equal {where} within {row['margin']:g}, over {questions}."
+        return f"{names[0]} and {names[1]} are equal {where} within {row['margin']:g}, over {questions}."
     if row["lower"] is None:
-        return f"No difference {where}: the scores of all {questions} are the same."
+        return f"No difference {between_them}: the scores of all {questions} are the same."
     if (least := row["minimum_detectable_effect"]) is None:
-        return f"No difference shown {where}: {questions} cannot tell what was missed."
+        return f"No difference shown {between_them}: {questions} cannot tell what was missed."
     missed = f"a difference below {decimals(least)} could easily have been missed"
-    return f"No difference shown {where}: {missed} with {questions}."
+    return f"No difference shown {between_them}: {missed} with {questions}."
 
 
 def _where(row: Row) -> str:

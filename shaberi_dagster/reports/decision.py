@@ -59,12 +59,13 @@ def read_decision(catalog: Catalog, decision_id: str) -> Row:
     }
 
 
-def decision_result(report: Row, full: Sequence[str] = ()) -> Result:
+def decision_result(report: Row, full: Sequence[str] = (), *, notes: bool = True) -> Result:
     """Say what a decision came to: the result first; then each pair, what it took, and how sure it is.
 
     Args:
         report: From `read_decision`.
         full: The commands that evaluate the candidates in full.
+        notes: With how the decision was made.
     """
     own, curve, saved = report["decision"], report["curve"], _saved(report["decision"])
     last_looks = list({(look["a"], look["b"]): look for look in curve}.values())
@@ -73,15 +74,15 @@ def decision_result(report: Row, full: Sequence[str] = ()) -> Result:
         "What the replay promises does not hold for it, so that bets decide its pairs: they need no history."
         for beyond in own.get("outside") or ()
     ]
-    notes = list(_notes(own))
+    every_note = list(_notes(own))
     said: list[Block] = [
         Heading(outcome(own), f"decision {own['decision_id']}"),
         Sentences([f"{own['reason']}."] if own["reason"] else [], "warning"),
         _PAIRS.of([{**look, "n_questions": own["n_questions"]} for look in last_looks]),
         Sentences(outside, "warning"),
         Sentences(list(_sentences(own, saved, full))),
-        *([_REPLAYED.of(report["calibration"])] if report["calibration"] else []),
-        Sentences(notes, "note"),
+        *([_REPLAYED.of(report["calibration"])] if report["calibration"] and notes else []),
+        Sentences(every_note if notes else every_note[:1], "note"),
     ]
     document = {
         **own,
@@ -91,14 +92,14 @@ def decision_result(report: Row, full: Sequence[str] = ()) -> Result:
         "curve": curve,
         "calibration": report["calibration"],
         "full_evaluation": list(full),
-        "notes": [*outside, *notes],
+        "notes": [*outside, *every_note],
     }
     return Result(said, [{"decision_id": own["decision_id"], **look} for look in curve], document)
 
 
 def _in_words(look: Row) -> str:
     if look["verdict"] in {"A", "B"}:
-        return f"{look['verdict']} is better"
+        return f"{look[look['verdict'].lower()]} is better"
     return "open" if look["verdict"] == "open" else "equal within the margin"
 
 
@@ -109,7 +110,7 @@ _PAIRS = Table(
         number("asked", lambda look: f"{look['n_asked']} of {look['n_questions']}"),
         number("A - B", "estimate", form="difference"),
         number("interval", ends="", form="difference"),
-        text("decided", _in_words),
+        text("decided", _in_words, folds=True),
     ]
 )
 _REPLAYED = Table(
@@ -141,10 +142,10 @@ def _sentences(own: Row, saved: Row, full: Sequence[str]) -> Iterator[str]:
 def _notes(own: Row) -> Iterator[str]:
     judges = " + ".join(own["judges"])
     yield (
-        f"This is about these questions ({', '.join(own['question_sets'])}), judged by {judges}, every benchmark "
-        "with equal weight; `shaberi compare` is about questions of the kind."
+        f"This is about these questions ({', '.join(own['question_sets'])}), judged by {judges}; `shaberi compare` "
+        "is about questions of the kind."
     )
-    yield f"Equal: the whole interval is within {own['margin']:g}."
+    yield f"Every benchmark has equal weight. Equal: the whole interval is within {own['margin']:g}."
     yield f"Allowed error: {own['error']:g}, shared out over all pairs."
     if own["boundary"] == "history":
         yield (

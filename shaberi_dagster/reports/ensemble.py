@@ -36,8 +36,8 @@ from shaberi_dagster.reports.blocks import (
     ends_of,
     grouped,
     interval_of,
+    listed,
     number,
-    p_value,
     points,
     signed,
     sum_of_known,
@@ -852,74 +852,77 @@ _UNREAD = (
 )
 
 
-def ensemble_result(report: QuickReport, gate: GateReport | None = None) -> Result:
-    """Say what each strategy gains, then the tables that this rests on; at the end what a gate found.
+def ensemble_result(report: QuickReport, gate: GateReport | None = None, *, notes: bool = True) -> Result:
+    """Say what a gate found, which strategies gain, and the tables that this rests on.
 
     docs/schemas/quick-eval.schema.json describes the document.
+
+    Args:
+        report: The report.
+        gate: What the gate found.
+        notes: With all tables and how they are made; else a line for each strategy, over all benchmarks.
     """
     pooled = report.overall.pooled
-    gains = ((strategy, gain(pooled, strategy)) for strategy in report.strategies)
-    gained = [f"{strategy}: {sentence}." for strategy, sentence in gains if sentence]
     n_undecided = sum(result.n_undecided for result in pooled.results)
     n_scored = sum(result.n_scored for result in pooled.results)
     unread = [_UNREAD.format(n_undecided)] if n_undecided and not n_scored else []
+    of_gate = gate_result(gate, notes=notes) if gate else Result([])
+    more = [*(f"{sentence}." for sentence in report.audits), *_contents(report)] if notes else [_MORE]
+    tables = _graded(report) if notes else _briefly(pooled)
     said: list[Block] = [
+        *of_gate.said[:1],
         Heading(report.model, report.run_tag),
         Sentences(unread, "warning"),
-        Sentences(gained),
-        Sentences([*making(report), *(f"{sentence}." for sentence in report.audits), *_contents(report)], "note"),
-        *(_graded(report) if report.benchmarks else ()),
+        Sentences(list(verdicts(pooled))),
+        *(tables if report.benchmarks else ()),
         *strategy_blocks(report.judged),
+        Sentences([*making(report), *more], "note"),
+        *of_gate.said[1:],
     ]
-    if gate is None:
-        return Result(said, document=plain(report) | {"gate": None})
-    of_gate = gate_result(gate)
-    return Result([*said, *of_gate.said], document=plain(report) | {"gate": of_gate.document})
+    return Result(said, document=plain(report) | {"gate": of_gate.document})
 
 
 # --- sentences -------------------------------------------------------------------------------------------------------
 
 
-def gain(findings: Findings, strategy: str, name: Name = str) -> str | None:
-    """Say what a strategy gains over the samples that it is made of, what it costs, and what would settle it.
+def verdicts(findings: Findings, name: Name = str) -> Iterator[str]:
+    """Say which strategies are better or worse than the samples that they are made of, and what is left out.
 
-    Returns:
-        A sentence without the strategy's name and without a full stop; None if there is nothing to compare.
+    Args:
+        findings: The differences.
+        name: Writes the name of a strategy, and other texts of unknown origin.
     """
     compared = [pair for pair in findings.against if pair.reference == SAMPLES]
-    against = next((pair for pair in compared if pair.strategy == strategy), None)
-    if against is None:
-        return None
-    if against.difference is None:
-        return "no question has both an answer of it and a sample"
-    difference, adjusted = f"{points(against.difference)} points", ""
-    if len(compared) > 1:
-        adjusted = f" adjusted for {len(compared)} strategies"
-    within = f" ({between(against.interval, 'points')}; p {p_value(against.adjusted_p_value)}{adjusted})"
-    if against.why_withheld:
-        parts = [f"no verdict: {difference}{within}, but {name(against.why_withheld)}"]
-        if against.difference_decided not in {None, against.difference}:
-            over = counted(against.n_decided, "question")
-            parts.append(f"{points(against.difference_decided)} over the {over} that are decided on both sides")
-    elif against.n_more == 0:
-        parts = [f"{difference} {'over' if against.difference > 0 else 'against'} the mean of its samples{within}"]
-    else:
-        parts = [f"no difference to the mean of its samples is shown: {difference}{within}"]
-        if against.n_more:
-            parts.append(f"about {counted(against.n_more, 'more question')} would settle one of this size")
-    return "; ".join([*parts, *_extra(findings, strategy), *left_out(against)])
+    open_pairs = []
+    for pair in compared:
+        if pair.difference is None:
+            yield f"{name(pair.strategy)}: no question has both an answer of it and a sample."
+        elif pair.why_withheld:
+            difference = f"{points(pair.difference)} points"
+            yield f"No verdict on {name(pair.strategy)}: {difference}, but {name(pair.why_withheld)}."
+        elif pair.n_more == 0:
+            word = "better" if pair.difference > 0 else "worse"
+            by = f"{points(pair.difference)} points ({between(pair.interval, 'points')})"
+            yield f"{name(pair.strategy)} is {word} than the mean of its samples: {by}."
+        else:
+            open_pairs.append(name(pair.strategy))
+        if parts := list(left_out(pair)):
+            yield f"{name(pair.strategy)}: {'; '.join(parts)}."
+    if open_pairs:
+        yield f"No difference from the mean of the samples is shown of {listed(open_pairs)}."
 
 
-def _extra(findings: Findings, strategy: str) -> Iterator[str]:
-    """Say what a strategy takes beyond the single answer, with its samples."""
-    if not {strategy, SINGLE, SAMPLES} <= {result.strategy for result in findings.results}:
-        return
-    single, all_calls = findings.effort(SINGLE), findings.effort(strategy, SAMPLES)
-    extra = f"{all_calls['calls'] - single['calls']:+.1f} calls"
-    if all_calls["cost_usd"] is not None and single["cost_usd"] is not None:
-        more = "+" if all_calls["calls_without_cost"] else ""
-        extra += f" and US$ {all_calls['cost_usd'] - single['cost_usd']:+.2g}{more}"
-    yield f"{extra} a question beyond one answer"
+def _briefly(findings: Findings) -> Iterator[Block]:
+    """Show a line for each strategy, over all benchmarks."""
+    against = {pair.strategy: pair for pair in findings.against if pair.reference == SAMPLES}
+    rows = [
+        vars(result)
+        | {name: pair and getattr(pair, name) for name in ("difference", "adjusted_p_value", "n_more")}
+        | {"gain": pair and pair.interval, "calls_each": findings.effort(result.strategy)["calls"]}
+        for result in findings.results
+        for pair in [against.get(result.strategy)]
+    ]
+    yield _BRIEF.of(rows)
 
 
 def making(report: QuickReport, name: Name = str) -> Iterator[str]:
@@ -971,6 +974,20 @@ _ACCURACIES = Table(
     ],
     notes=["Failed calls are left out."],
 )
+_BRIEF = Table(
+    [
+        text("strategy"),
+        *_ACCURACY,
+        number("+/-", "difference", form="points", null=""),
+        number("95 % CI", ends="gain", form="points", null=""),
+        number("Holm p", "adjusted_p_value", form="p", null=""),
+        _RIGHT,
+        number(("more", "questions"), "n_more", null="", spare=True),
+        number(("calls a", "question"), "calls_each", form="{:,.1f}", spare=True),
+    ],
+    notes=["+/-: difference from the mean of the shared samples, in points."],
+)
+_MORE = "--notes: each benchmark, members, agreement, pairs, costs, and how the numbers are made."
 _DIFFERENCES = Table(
     [
         text("benchmark"),

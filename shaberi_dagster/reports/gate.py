@@ -572,10 +572,12 @@ _OF_TALLY = ("baseline_accuracy", "current_accuracy", "delta", *_SCORED)
 _OF_TEST = ("p_value", "adjusted_p_value", "level", "minimum_detectable_effect", "regressed")
 
 
-def gate_result(report: GateReport) -> Result:
-    """Say what a gate found: tests, lifts, warnings, how the tests are made, and at the end the result.
+def gate_result(report: GateReport, *, notes: bool = True) -> Result:
+    """Say what a gate found: the result, then tests and warnings. Its document is `gate` in the one of `quick-eval`.
 
-    Its document is `gate` in the one of `quick-eval`.
+    Args:
+        report: What it found.
+        notes: With all tests and lifts and how they are made; else the tests over all benchmarks.
     """
     tests = [
         {**vars(test.tally)}
@@ -583,16 +585,17 @@ def gate_result(report: GateReport) -> Result:
         | {name: getattr(test, name) for name in _OF_TEST}
         for test in report.tests
     ]
+    shown = [test for test in tests if notes or test["benchmark"] is None or test["regressed"]] or tests
     said: list[Block] = [
+        Sentences([f"Gate {report.verdict}."], "verdict"),
         Heading(
             f"Regression gate {report.gate}",
             f"{report.run_id} against baseline {report.baseline} ({report.baseline_run_id})",
         ),
-        replace(TESTS, bold=[place for place, test in enumerate(tests) if test["regressed"]]).of(tests),
-        *([_LIFTS.of(report.lifts)] if report.lifts else []),
+        replace(TESTS, bold=[place for place, test in enumerate(shown) if test["regressed"]]).of(shown),
+        *([_LIFTS.of(report.lifts)] if report.lifts and notes else []),
         Sentences([f"{warning}." for warning in report.further_warnings], "warning"),
-        Sentences([*_notes(report)], "note"),
-        Sentences([f"Result: {report.verdict}."]),
+        Sentences([*_notes(report)] if notes else [], "note"),
     ]
     document = {
         "result": report.result,

@@ -1,6 +1,6 @@
 """Results of work on a lake: plans, prices, endpoints, checks, samples, compaction and copies."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
@@ -17,6 +17,7 @@ from shaberi_dagster.reports.blocks import (
     Row,
     Rows,
     Sentences,
+    counted,
     grouped,
     megabytes,
     number,
@@ -35,10 +36,7 @@ _SUMMED = (
 
 
 def plan_result(estimates: Sequence[Forecast]) -> Result:
-    """Say what a plan comes to: a row for each estimate and each total, None where a part is unknown.
-
-    On a narrow terminal the names of a row stand below each other.
-    """
+    """Say what a plan comes to: a row for each estimate and each total, None where a part is unknown."""
     rows, notes = [asdict(estimate) for estimate in estimates], _notes(estimates)
     by_stage = [*grouped(rows, itemgetter("stage")), ("all", rows)]
     totals = [
@@ -52,20 +50,17 @@ def plan_result(estimates: Sequence[Forecast]) -> Result:
     run_ids = {row["run_id"] for row in rows}
     names = {"run": "run_id"} if len(run_ids) > 1 else {}
     names |= {"question set": "question_set", "stage": "stage", "with": "model"}
-    bold = range(len(rows), len(lines))
-    below_each_other = text(tuple(names), partial(_names, list(names.values())), folds=True)
-    beside = [text((title,), partial(_names, [name])) for title, name in names.items()]
-    narrow = table_of(lines, [below_each_other, *_PLAN], bold=bold)
+    of_names = [text(title, partial(_name, name), cuts="middle", narrowest=10) for title, name in names.items()]
     said: list[Block] = [
         Heading(run_ids.pop(), _NO_CALL_IS_MADE) if len(run_ids) == 1 else Heading(_NO_CALL_IS_MADE),
-        table_of(lines, [*beside, *_PLAN], bold=bold, narrow=narrow),
+        table_of(lines, [*of_names, *_PLAN], bold=range(len(rows), len(lines))),
         Sentences(notes, "note"),
     ]
     return Result(said, rows, {"rows": rows, "totals": totals, "notes": notes})
 
 
-def _names(names: Iterable[str], line: Row) -> tuple[str, ...]:
-    return tuple(line[name] for name in names if name in line)
+def _name(name: str, line: Row) -> str:
+    return str(line.get(name, ""))
 
 
 def _calls(line: Row) -> str:
@@ -93,38 +88,30 @@ def _basis(line: Row) -> str:
 _PLAN = (
     number(("rows", "there"), lambda line: f"{line['rows_there']:,}/{line['rows_planned']:,}"),
     number("calls", _calls),
-    number(("fallback", "calls"), partial(_known, "fallback_calls", ",.0f")),
     number(("prompt", "tokens"), "prompt_tokens"),
     number(("completion", "tokens"), "completion_tokens"),
     number(("cost", "in USD"), partial(_known, "cost_usd", ",.4f")),
-    text("based on", _basis, folds=True),
+    number(("fallback", "calls"), partial(_known, "fallback_calls", ",.0f"), spare=True),
+    text("based on", _basis, folds=True, spare=True),
 )
 """The columns of a plan below those of names."""
 
 
 def _notes(estimates: Sequence[Forecast]) -> list[str]:
     asked = [estimate for estimate in estimates if estimate.calls_most]
-    notes = ["Calls: what is paid for is left out; calls that fail and are tried again are not foreseen."]
+    notes = ["What is paid for is left out; calls that fail and are tried again are not foreseen."]
     if any(estimate.calls < estimate.calls_most for estimate in asked):
         notes.append(
-            "a–b calls: from the fewest to the most, where it hangs on replies that are not there yet. Tokens and cost "
-            "are of the most calls; for judges, of the fewest and of the fallback calls."
-        )
-    if not all(estimate.upper_bound for estimate in asked):
-        notes.append(
-            "history: averages measured over finished calls in this lake, of the same stage, benchmark and model "
-            "unless it says otherwise."
+            "a–b calls: from the fewest to the most, as it depends on replies. Tokens and cost are of the most calls; "
+            "for judges, of the fewest and of the fallback calls."
         )
     if any(estimate.upper_bound for estimate in asked):
         notes.append(
-            "template (upper bound): completion tokens, and answers that a judge is yet to be shown, are at the limit "
-            "of the call, the most there can be. Other prompt tokens are a rough count of the rendered text: within "
-            "about 20 % for current large models, less than half of what a small vocabulary takes for Japanese."
+            "Without history: replies are counted at the limit of the call, and prompts are a rough count of the text "
+            "(less than half of what a small vocabulary takes for Japanese)."
         )
     if any(estimate.fallback_calls is None for estimate in asked):
-        notes.append("Fallback calls (for judgements without a score): without history unknown, and none is counted.")
-    elif any(estimate.fallback_calls for estimate in asked):
-        notes.append("Fallback calls (for judgements without a score): at their past share; in tokens and cost.")
+        notes.append("Fallback calls (for judgements without a score) are unknown without history: none is counted.")
     if any(estimate.cost_usd is None for estimate in asked):
         notes.append("Cost unknown: there is no list price for the model at its endpoint.")
     return notes
@@ -232,9 +219,19 @@ class CheckResult:
 
 
 def findings_result(findings: Sequence[CheckResult]) -> Result:
-    """Say what was found, a line for each."""
-    lines = [f"{'ok  ' if found.fine else 'FAIL'}  {found.what}: {found.detail}" for found in findings]
-    return Result([Sentences(lines)], [asdict(found) for found in findings])
+    """Say whether all is fine and what is not, a line for each thing but for tables and for keys that are not set."""
+    wrong = [f"FAIL  {found.what}: {found.detail}" for found in findings if not found.fine]
+    fine, groups = [], dict[str, list[str]]()
+    for found in filter(lambda one: one.fine, findings):
+        if found.detail.startswith("not set"):
+            groups.setdefault("keys that are not set", []).append(found.what)
+        elif found.what.startswith("table "):
+            groups.setdefault("tables", []).append(found.what.removeprefix("table "))
+        else:
+            fine.append(f"ok    {found.what}: {found.detail}")
+    fine += [f"ok    {group}: {', '.join(names)}" for group, names in groups.items()]
+    verdict = f"{counted(len(wrong), 'problem')}." if wrong else f"All is fine: {len(findings)} things looked at."
+    return Result([Sentences([verdict], "verdict"), Sentences([*wrong, *fine])], [asdict(found) for found in findings])
 
 
 def samples_of(spec: RunSpec, benchmarks: Sequence[str], lake: Lake) -> list[Row]:

@@ -315,12 +315,14 @@ def _standing(entry: _Entry, rows: Rows) -> Row:
         {judge: fmean(_means(of_judge, end).values()) for judge, of_judge in judges} for end in ("score", "upper")
     )
     counts = sums_of(rows, COUNTS)
+    mean, before = fmean(by_benchmark.values()), _means(rows, "baseline_score")
     return {
         "rank": None,
         "model": entry.model,
         "tag": entry.tag,
         "n_runs": entry.n_runs,
-        "mean": fmean(by_benchmark.values()),
+        "mean": mean,
+        "change": mean - fmean(before.values()) if len(before) == len(by_benchmark) else None,
         "mean_upper": fmean(by_benchmark_upper.values()),
         **interval_columns(None),
         **NOT_COMPARED,
@@ -356,7 +358,7 @@ def _rank(line: Row, place: int) -> int | None:
 
 def _means(rows: Iterable[Row], end: str = "score") -> dict[str, float]:
     """Average one end of the scores of each benchmark, by what was asked."""
-    scored = [row for row in rows if is_number(row["score"])]
+    scored = [row for row in rows if is_number(row["score"]) and is_number(row[end])]
     return {asked: fmean(row[end] for row in of_asked) for asked, of_asked in grouped(scored, itemgetter("asked"))}
 
 

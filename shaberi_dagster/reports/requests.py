@@ -21,9 +21,16 @@ POLICIES = {
     "strict": "no score unless every planned sample has one",
 }
 """Null policies: what a missing score counts as."""
+_IN_WORDS = {"legacy": "left out", "zero": "the minimum", "strict": "no mean"}
+MISSING = {policy: f"missing scores: {words}" for policy, words in _IN_WORDS.items()}
+"""The same in the words of the first screens."""
 OBJECT_SCORES = ("none", "recovered")
 OVER = ("questions", "categories")
 BY = ("model", "judge", "run")
+TABLES = (
+    *("rankings", "not_ranked", "scores", "means", "statistics", "judges", "strategies"),
+    *("unfinished", "replies", "tokens", "remarks"),
+)
 """Kinds of lines in tables of scores."""
 
 Models = Annotated[Sequence[str], option("what", "Only this model", name="--model", metavar="MODEL", known="models")]
@@ -154,7 +161,8 @@ class ScoreView:
         notes: With what the numbers are and what does not compare, in full.
         cost: With tokens and cost in full.
         wide: With all columns, however wide the terminal is.
-        top: Lines of the first ranking, of others a sixth; 0: all. None: 30 on a terminal, else all.
+        top: Lines of the first ranking, of others a sixth; 0: all. None: as many as a terminal has room for, else all.
+        table: One of `TABLES`: which rows a CSV file has.
     """
 
     by: Annotated[
@@ -168,9 +176,10 @@ class ScoreView:
     notes: Annotated[bool, option("how", "What the numbers are and what does not compare")] = False
     cost: Annotated[bool, option("how", "Tokens and cost by stage")] = False
     wide: Annotated[bool, option("how", "All columns, however wide the terminal is")] = False
-    top: Annotated[
-        int | None, Field(ge=0), option("how", "Lines of the first ranking, of others a sixth; 0: all (terminal: 30)")
-    ] = None
+    top: Annotated[int | None, Field(ge=0), option("how", "Lines of the first ranking, of others a sixth; 0: all")] = (
+        None
+    )
+    table: Annotated[str, option("how", "Rows of --format csv, such as scores", metavar="NAME")] = "rankings"
 
 
 @FLAT

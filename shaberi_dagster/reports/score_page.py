@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
 from functools import partial
 from operator import itemgetter
 from statistics import fmean, median, stdev
@@ -39,7 +38,7 @@ from shaberi_dagster.reports.blocks import (
 )
 from shaberi_dagster.reports.declared.cost import TOKENS, cost_line, cost_totals, stage_totals
 from shaberi_dagster.reports.ranking import lines_at, remarks_on, standing_data
-from shaberi_dagster.reports.requests import DEFAULT_VIEW, POLICIES, ScoreView
+from shaberi_dagster.reports.requests import DEFAULT_VIEW, MISSING, POLICIES, ScoreView
 from shaberi_dagster.reports.rows import (
     COUNTS,
     MEAN_OF,
@@ -56,12 +55,11 @@ from shaberi_dagster.reports.rows import (
     undecided_sentences,
 )
 from shaberi_dagster.reports.scores import ScoreReport
-from shaberi_dagster.reports.terminal import table_width
 from shaberi_dagster.statistics.intervals import Interval
 from shaberi_dagster.tasks.benchmarks.registry import Benchmark
 
 _FEWEST_FOR_A_MARGIN = 3  # the quantile for two runs is 12.7: ±9 of scores that are a point apart
-_MOST_UNFINISHED, _MOST_NOT_RANKED, _MOST_REUSED = 10, 10, 3
+_MOST_UNFINISHED, _MOST_NOT_RANKED, _MOST_REUSED, _MOST_NAMED = 10, 10, 3, 3
 _BEST, _FAILED = "bold green", "yellow"
 _ROOM_FOR_MODELS, _ROOM_FOR_TAGS, _ROOM_FOR_TITLES = 20, 8, 7
 """So many columns of the terminal names get before benchmarks do."""
@@ -77,32 +75,16 @@ def _share(row: Row) -> str:
 # --- a line for each run, benchmark and judge ------------------------------------------------------------------------
 
 
-def run_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
-    """Show a line for each benchmark and judge with all counts, and their mean.
-
-    Args:
-        report: The scores.
-        several: One table for all runs that were asked the same, not a table for each run.
-    """
-    groups = grouped(report.means, lambda mean: tuple(mean["asked"]))
+def run_blocks(report: ScoreReport) -> Iterator[Block]:
+    """Show a line for each benchmark and judge of each run with all counts, and their mean."""
     columns = _details(report.rows, report.over)
-    for asked, means in groups:
-        if several:
-            if len(groups) > 1:
-                yield Heading(f"Asked {'; '.join(asked)}")
-            yield _with_bold_means([text("model"), text("run tag"), *columns], means)
-            continue
-        for (model, run_tag), of_run in grouped(means, itemgetter("model", "run_tag")):
-            yield Heading(model, run_tag)
-            yield _with_bold_means(columns, of_run)
+    for (model, run_tag), means in grouped(report.means, itemgetter("model", "run_tag")):
+        yield Heading(model, run_tag)
+        lines = [line for mean in means for line in (*map(_line, mean["rows"]), _mean_line(mean))]
+        yield table_of(lines, columns, bold=[place for place, line in enumerate(lines) if "rows" in line])
     ends = [row["estimate"] for row in report.rows if is_number(row["score"])]
     if 0 < ends.count(None) < len(ends):
         yield Sentences([NO_INTERVAL], "note")
-
-
-def _with_bold_means(columns: Sequence[Column], means: Rows) -> Table:
-    lines = [line for mean in means for line in (*map(_line, mean["rows"]), _mean_line(mean))]
-    return table_of(lines, columns, bold=[place for place, line in enumerate(lines) if "rows" in line])
 
 
 def _line(row: Row) -> Row:
@@ -154,8 +136,8 @@ def _details(rows: Rows, over: str) -> list[Column]:
 # --- statistics over runs, judges, strategies, replies ---------------------------------------------------------------
 
 
-def statistics_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
-    """Show a line for each benchmark and overall, judge by judge; all runs in one table, or a table for each."""
+def statistics_blocks(report: ScoreReport) -> Iterator[Block]:
+    """Show a line for each benchmark and overall, judge by judge, of each model and base tag."""
     statistics = report.statistics
     columns = [
         text("benchmark", "label"),
@@ -172,14 +154,9 @@ def statistics_blocks(report: ScoreReport, *, several: bool) -> Iterator[Block]:
         number(("range", "over runs"), _range_over_runs),
         number("runs", "n_runs", form="{}"),
     ]
-    groups = {key: _in_order(rows) for key, rows in grouped(statistics, itemgetter("model", "base_tag"))}
-    if several and groups:
-        names = [text("model"), text("base tag")]
-        yield _statistics_table([*names, *columns], [row for rows in groups.values() for row in rows])
-        return
-    for (model, base_tag), rows in groups.items():
+    for (model, base_tag), rows in grouped(statistics, itemgetter("model", "base_tag")):
         yield Heading(model, base_tag)
-        yield _statistics_table(columns, rows)
+        yield _statistics_table(columns, _in_order(rows))
     if any(margin(row) == NOTHING for row in statistics):
         yield Sentences([f"95 % CI between runs -: it takes {_FEWEST_FOR_A_MARGIN} runs or more."], "note")
 
@@ -338,24 +315,21 @@ def _scale(benchmark: Benchmark) -> str:
 
 # --- rankings ---
 
-_DIFFERENCES = (
-    "- best: less the best line, over the n questions and the judges that both have; its CI is adjusted for all pairs."
-)
+_DIFFERENCES = "- best: difference from the best line, over what both have; its CI is adjusted for all pairs."
 
 
-def standing_blocks(report: ScoreReport, *, by: str, width: int | None, top: int = 0) -> Iterator[Block]:
+def standing_blocks(report: ScoreReport, *, by: str, top: int = 0) -> Iterator[Block]:
     """The rankings, and what is in none.
 
     Args:
         report: The scores.
         by: What has columns of its own: model (then it is benchmarks), or judge.
-        width: Columns of the terminal, into which as many columns go as fit; None: all of them.
         top: Lines of the first ranking; 0: all of all.
     """
     for place, ranking in enumerate(report.rankings):
         yield Heading(_title(ranking), _detail(ranking, report))
         shown = ranking["standings"][: lines_at(place, top)]
-        yield _table({**ranking, "standings": shown}, by, width)
+        yield _table({**ranking, "standings": shown}, by)
         if n_more := len(ranking["standings"]) - len(shown):
             yield Sentences([f"{n_more} more (--top 0)"], "note")
     lines = [line for ranking in report.rankings for line in ranking["standings"]]
@@ -383,6 +357,7 @@ def own_table(report: ScoreReport) -> list[Block]:
     columns = [
         text("Benchmark", "benchmark", folds=True),
         number("Mean", "mean", upper="mean_upper", form="score"),
+        number("By passes", "change", form="difference", where=known("change")),
         number("Std Dev", "sd", form="score"),
         number("95 % CI", ends="ci_questions_", form="score"),
         number("Range", _range_over_runs),
@@ -390,8 +365,14 @@ def own_table(report: ScoreReport) -> list[Block]:
     ]
     and_one = ", and there is one" if is_of_one else ""
     notes = [f"Std Dev and Range are between runs{and_one}. Each run and judge by itself: --by run.", *remarks]
+    if line["change"] == 0:
+        n_answers = line["n_planned"] // len(ranking["judges"])
+        notes = [f"{report.pipeline}: nothing found in {counted(n_answers, 'answer')}.", *notes]
     table = table_of([*lines, overall], columns, bold=[len(lines)], notes=notes)
-    return [Heading(f"{line['model']} {line['tag']}", f"{_title(ranking)} · {_detail(ranking, report)}"), table]
+    return [
+        Heading(f"{line['model']} {line['tag']}", f"{_title(ranking)} · {_detail({'standings': ()}, report)}"),
+        table,
+    ]
 
 
 def _of_benchmark(report: ScoreReport, line: Row, name: str, rows: Rows) -> Row:
@@ -403,6 +384,7 @@ def _of_benchmark(report: ScoreReport, line: Row, name: str, rows: Rows) -> Row:
         "mean": line["by_benchmark"][asked],
         "mean_upper": line["by_benchmark_upper"][asked],
         "is_open": asked in line["open_benchmarks"],
+        "change": mean_of([subtract_or_none(row["score"], row["baseline_score"]) for row in rows]),
         **interval_columns(line["estimates"].get(name)),
         **_over_runs(scores),
         **sums_of(rows, COUNTS),
@@ -419,14 +401,37 @@ def _range_over_runs(row: Row) -> str:
     return between(Interval(row["minimum"], row["maximum"])) if row["n_runs"] > 1 else NOTHING
 
 
-def best_of_most(rankings: Rows) -> Iterator[str]:
-    """Say at the end of several rankings who is best in the first, which has most models."""
-    if len(rankings) > 1:
-        lines = rankings[0]["standings"]
-        best = [f"{line['model']} {line['tag']}" for line in lines if line["rank"] == 1]
-        also = f"; no difference from it is shown of {listed(best[1:])}" if best[1:] else ""
-        if best:
-            yield f"Best of the {len(lines)} in the first ranking: {best[0]}{also}."
+def best_of_first(rankings: Rows) -> Iterator[str]:
+    """Say who is best in the first ranking, which has most models, and by how much; nothing of a ranking of one."""
+    lines = rankings[0]["standings"] if rankings else []
+    if len(lines) < 2 or lines[0]["rank"] != 1:  # noqa: PLR2004
+        return
+    first, *names = _names_of(lines)
+    others = list(zip(names, lines[1:], strict=True))
+    if worse := [f"{name} by {_less(line)}" for name, line in others if line["against_best"] == "below"]:
+        said = f"{first} is better than {_some(worse)}"
+    else:
+        said = f"{first} has the highest mean of {len(lines)}, {both_ends(lines[0]['mean'], lines[0]['mean_upper'])}"
+    tied = [name for name, line in others if line["against_best"] == "tied"]
+    said += f"; no difference from it is shown of {_some(tied)}" if tied else ""
+    yield f"{said} (first ranking)." if len(rankings) > 1 else f"{said}."
+
+
+def _some(names: Sequence[str]) -> str:
+    return listed([*names[:_MOST_NAMED], *([f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else [])])
+
+
+def _less(line: Row) -> str:
+    """Write by how much a line is below the best."""
+    lower, upper = line["difference_lower"], line["difference_upper"]
+    interval = "" if lower is None else f" (95 % CI {decimals(-upper)} to {decimals(-lower)})"
+    return f"{decimals(-line['difference'])}{interval}"
+
+
+def _names_of(lines: Rows) -> list[str]:
+    """Name the lines of a ranking: models, and tags where these differ."""
+    has_one_tag = len({line["tag"] for line in lines}) == 1
+    return [line["model"] if has_one_tag else f"{line['model']} {line['tag']}" for line in lines]
 
 
 def _title(ranking: Row) -> str:
@@ -438,86 +443,39 @@ def _detail(ranking: Row, report: ScoreReport) -> str:
     tags = {line["tag"] for line in ranking["standings"]}
     said = [f"tag {tag}" for tag in tags if len(tags) == 1]
     passes = [] if report.pipeline == "baseline" else [f"passes {report.pipeline}"]
-    return " · ".join([*said, *passes, f"{report.policy} nulls"])
+    return " · ".join([*said, *passes, MISSING[report.policy]])
 
 
-def _table(ranking: Row, by: str, width: int | None) -> Table:
-    names: Sequence[str] = ranking["judges"] if by == "judge" else ranking["asked"]
-    table, n = _with_columns(ranking, by, names), len(names)
-    while width is not None and n >= 0 and not _fits(table, width):
-        table = _with_columns(ranking, by, names[:n], names[n:], is_narrow=True)
-        n -= 1
-    return table
-
-
-def _fits(table: Table, width: int) -> bool:
-    """Return whether a table without its spare columns fits into the terminal."""
-    return table_width(replace(table, columns=[column for column in table.columns if not column.spare])) <= width
-
-
-def _with_columns(
-    ranking: Row, by: str, names: Sequence[str], left_out: Sequence[str] = (), *, is_narrow: bool = False
-) -> Table:
-    """Make the table of a ranking.
-
-    Args:
-        ranking: The lines.
-        by: What has columns of its own.
-        names: Those that get one.
-        left_out: Those that get none.
-        is_narrow: Titles are broken, and counts of samples are a sentence.
-    """
-    rows = ranking["standings"]
-    failures_follow = all(row["n_planned"] - row["n_scored"] == row["n_failed"] for row in rows)
+def _table(ranking: Row, by: str) -> Table:
+    """Make the table of a ranking, in which judges or benchmarks have columns."""
+    rows: Rows = ranking["standings"]
+    what, names = ("judge", ranking["judges"]) if by == "judge" else ("benchmark", ranking["asked"])
+    is_whole = all(row["n_scored"] == row["n_planned"] for row in rows)
 
     def best(row: Row) -> str:
         return _BEST if row["rank"] == 1 and len(rows) > 1 else ""
 
-    what = "judge" if by == "judge" else "benchmark"
     columns = [
         number("#", "rank", form="{}", mark=best),
         text("model", cuts="middle", narrowest=_ROOM_FOR_MODELS, mark=best),
         text("tag", cuts="middle", narrowest=_ROOM_FOR_TAGS, where=several("tag")),
         number("mean", "mean", upper="mean_upper", form="score", mark=best),
-        number(
-            "95 % CI",
-            ends="ci_questions_",
-            form="score",
-            bar=_bar,
-            spare=is_narrow and by == "judge",
-            where=known("n_questions"),
-        ),
+        number("95 % CI", ends="ci_questions_", form="score", bar=_bar, where=known("n_questions")),
         number("- best", "difference", form="difference", where=known("against_best")),
-        number(
-            "its CI",
-            ends="difference_",
-            form="difference",
-            spare=True,
-            where=known("against_best"),
-        ),
-        number("n", _n_common, spare=True, where=known("against_best")),
-        *(number(_title_of(name, by, is_narrow), partial(_of, what, name)) for name in names),
-        *([] if is_narrow else [number("n/N", _share)]),
-        number(
-            "failed",
-            "n_failed",
-            form="{}",
-            mark=lambda row: _FAILED if row["n_failed"] else "",
-            where=lambda _: not (is_narrow and failures_follow),
-        ),
+        number("its CI", ends="difference_", form="difference", where=known("against_best")),
+        number(("by", "passes"), "change", form="difference", where=known("change")),
+        *(number(_title_of(name, by), partial(_of, what, name), spare=True) for name in names),
+        number("n/N", _share, spare=is_whole),
+        number("failed", "n_failed", form="{}", mark=lambda row: _FAILED if row["n_failed"] else "", spare=is_whole),
         number(("unde-", "cided"), lambda row: whole_percent(row["share_undecided"]), where=known("share_undecided")),
         number("excl.", "n_excluded", form="{}", where=known("n_excluded")),
         replace(_OUT_OF_SCALE, where=known("n_out_of_scale")),
-        number("runs", "n_runs", form="{}", where=lambda rows: any(row["n_runs"] > 1 for row in rows)),
+        number("n", _n_common, spare=True, where=known("against_best")),
+        number("runs", "n_runs", form="{}", spare=True, where=lambda rows: any(row["n_runs"] > 1 for row in rows)),
     ]
-    first = rows[0]["model"] if rows and rows[0]["rank"] else ""
-    whole_name = [f"#{rows[0]['rank']} is {first}."] if is_narrow and len(first) > _ROOM_FOR_MODELS else []
-    notes = [
-        *(["Rank 1: no difference from the best is shown."] if [row["rank"] for row in rows].count(1) > 1 else []),
-        *([f"Scored: {_range(list(map(_share, rows)))} samples of a line."] if is_narrow else []),
-        *([f"{counted(len(left_out), what)} not shown (--wide): {', '.join(left_out)}."] if left_out else []),
-    ]
-    return table_of(rows, columns, notes=[*whole_name, *([" ".join(notes)] if notes else []), *remarks_on(rows)])
+    is_shared = [row["rank"] for row in rows].count(1) > 1
+    notes = ["Rank 1: no difference from the best is shown."] if is_shared else []
+    return table_of(rows, columns, notes=[*notes, *remarks_on(rows)])
 
 
 def _bar(row: Row) -> Bar | None:
@@ -534,25 +492,13 @@ def _of(by: str, name: str, row: Row) -> str:
     return both_ends(lower, upper, is_open=name in row["open_benchmarks"])
 
 
-def _range(shares: Sequence[str]) -> str:
-    """Say from which to which share of the planned samples lines have a score."""
-
-    def place(share: str) -> tuple[Fraction, int]:
-        n_scored, n_planned = map(int, share.split("/"))
-        return Fraction(n_scored, n_planned or 1), n_planned
-
-    ordered = sorted(set(shares), key=place)
-    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}"
-
-
-def _title_of(name: str, by: str, is_narrow: bool) -> Cell:
+def _title_of(name: str, by: str) -> Cell:
     """Return a judge, or a benchmark with its version below it (no hash), and how many were asked if not all."""
     if by == "judge":
-        return _broken(name) if is_narrow else name
+        return _broken(name)
     benchmark, _, version = name.partition("@")
     size, _, limited = version.partition(", ")
-    lines = _broken(benchmark) if is_narrow else (benchmark,)
-    return tuple(filter(None, (*lines, f"@{size.partition('-')[0]}" if size else "", limited)))
+    return tuple(filter(None, (*_broken(benchmark), f"@{size.partition('-')[0]}" if size else "", limited)))
 
 
 def _broken(name: str) -> tuple[str, ...]:
@@ -566,32 +512,18 @@ def _broken(name: str) -> tuple[str, ...]:
 
 
 def _not_ranked(left_out: Rows) -> Iterator[str]:
-    for row in left_out[:_MOST_NOT_RANKED]:
-        score = f" {decimals(row['score'])}" if is_number(row["score"]) else ""
-        yield f"{row['model']} {row['tag']}{score}: {row['why']}"
-    if len(left_out) > _MOST_NOT_RANKED:
-        yield f"{len(left_out) - _MOST_NOT_RANKED} more (--format json)"
+    for why, rows in grouped(left_out, itemgetter("why")):
+        scores = [f" {decimals(row['score'])}" if is_number(row["score"]) else "" for row in rows]
+        names = [f"{row['model']} {row['tag']}{score}" for row, score in zip(rows, scores, strict=True)]
+        more = f" and {len(rows) - _MOST_NOT_RANKED} more" if len(rows) > _MOST_NOT_RANKED else ""
+        yield f"{', '.join(names[:_MOST_NOT_RANKED])}{more}: {why}"
 
 
 # --- plain data ---
 
-CSV_COLUMNS = (
-    *("row", "run_id", "model", "run_tag", "judge", "benchmark", "question_set", "pipeline", "null_policy"),
-    *("score", "ci_questions_lower", "ci_questions_upper", "n_questions", "baseline_score", "change"),
-    *("leniency", "adjusted_score", "sd_questions", "n_planned", "n_scored", "n_failed", "n_excluded"),
-    *("judge_prompt_hash", "judge_config_hash", "pipeline_hash"),
-    *("n_benchmarks", "n_common_questions"),
-    *("n_runs", "sd_runs", "margin_of_error", "minimum", "maximum", "values"),
-    *("other_judge", "pearson", "spearman", "exact_share", "mean_difference"),
-    *("state", "text"),
-    *("stage", "calls", "prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"),
-    *("calls_without_usage", "cost_usd", "calls_without_price", "price_sources", "first_day", "last_day"),
-    *("n_out_of_scale", "n_asked", "n_categories", "over_categories", "n_answers", "n_replies", "n_shared"),
-    *("n_refused", "n_filtered", "n_truncated", "n_empty", "n_retried", "legacy", "zero", "strict"),
-    *("difference", "difference_lower", "difference_upper", "why_withheld"),
-    *("strategy", "score_upper", "n_undecided"),
-)
-"""Columns of the CSV file."""
+_OF_CELLS = (str, int, float, list, type(None))
+_KEYS = {"scores": "rows", "judges": "judge_pairs"}
+"""Keys of the document whose rows have another name as a table of the CSV file."""
 
 
 def _row(row: Row) -> dict[str, Any]:
@@ -604,18 +536,15 @@ def _row(row: Row) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ScoreDocument(Document):
-    """Scores with their denominators; documents without a width, such as Markdown, have all there is."""
-
-    csv_columns = CSV_COLUMNS
+    """Scores with their denominators; Markdown has what a wide terminal has."""
 
     report: ScoreReport
     view: ScoreView = DEFAULT_VIEW
 
     def blocks(self, width: int | None) -> Iterator[Block]:
         """The scores, what they are, and what they cost."""
-        if width is None:
-            return _said_once(self._everything())
-        blocks = _said_once(self._for_people(width))
+        del width
+        blocks = _said_once(self._for_people())
         if not self.view.wide:
             return blocks
         return (
@@ -625,40 +554,38 @@ class ScoreDocument(Document):
             for block in blocks
         )
 
-    def _for_people(self, width: int) -> Iterator[Block]:
+    def _for_people(self) -> Iterator[Block]:
         report, view = self.report, self.view
         if report.left_out:
             yield Sentences(report.left_out, "warning")
         if not report.rows:
             yield Sentences(["No scores."])
+        if view.by != "run":
+            yield Sentences(list(best_of_first(report.rankings)), "verdict")
         if view.by == "run":
-            yield from statistics_blocks(report, several=False)
-            yield from run_blocks(report, several=False)
+            yield from statistics_blocks(report)
+            yield from run_blocks(report)
             yield Sentences(list(undecided_sentences(report.rows)), "note")
             yield from self._strategies()
         elif report.rows:
-            yield from self._ranked(width)
+            yield from self._ranked()
         if view.by in {"judge", "run"}:
             yield from self._judges()
         yield from self._notes()
         if report.tokens:
             yield from self._costs()
-        if view.by != "run" and (best := list(best_of_most(report.rankings))):
-            yield Sentences(best, "verdict")
 
     @property
     def _is_of_one(self) -> bool:
         """Whether it is of a single model and tag."""
         return len({(row["model"], row["base_tag"] or row["run_tag"]) for row in self.report.rows}) == 1
 
-    def _ranked(self, width: int) -> Iterator[Block]:
+    def _ranked(self) -> Iterator[Block]:
         report, view = self.report, self.view
         own = own_table(report) if self._is_of_one and view.by == "model" else []
-        width_left = None if view.wide else width
-        yield from own or standing_blocks(report, by=view.by, width=width_left, top=view.top or 0)
+        yield from own or standing_blocks(report, by=view.by, top=view.top or 0)
         if self._is_of_one:
-            shown = statistics_blocks if report.statistics else run_blocks
-            yield from [] if own else shown(report, several=False)
+            yield from [] if own else (statistics_blocks if report.statistics else run_blocks)(report)
             yield from self._strategies()
         elif report.strategies:
             yield Sentences(["What strategies add to the samples of their runs: --by run, or one --tag."], "note")
@@ -670,25 +597,10 @@ class ScoreDocument(Document):
             yield TOKENS.of(tokens, brief=True)
             has_stages = len({row["benchmark"] for row in tokens}) > 1
         elif not (has_stages := self._is_of_one and view.by == "model"):
-            yield Sentences([cost_line(tokens)], "note")
+            yield Sentences([f"{cost_line(tokens)} --cost has the stages."], "note")
         if has_stages:
             yield Heading("By stage")
             yield stage_totals(tokens)
-
-    def _everything(self) -> Iterator[Block]:
-        report = self.report
-        if report.left_out:
-            yield Sentences(report.left_out, "warning")
-        yield from statistics_blocks(report, several=True)
-        if not report.rows:
-            yield Sentences(["No scores."])
-        yield from run_blocks(report, several=True)
-        yield from self._strategies()
-        yield from self._judges()
-        yield from self._all_notes()
-        if report.tokens:
-            yield TOKENS.of(report.tokens)
-        yield from standing_blocks(report, by="model", width=None)
 
     def _strategies(self) -> Iterator[Block]:
         if self.report.strategies:
@@ -743,42 +655,19 @@ class ScoreDocument(Document):
         }
 
     def records(self) -> Iterator[Row]:
-        """Lines of which `row` says what they are.
-
-        `score`; `mean` over benchmarks; `statistic` over runs (then `run_tag` is the base tag); `judge_pair`;
-        `unfinished`; `remark`; `tokens`; `replies`; `strategy` with its difference from the mean of its samples.
-        """
-        report = self.report
-        chosen = {"pipeline": report.pipeline, "null_policy": report.policy}
-        yield from ({"row": "score"} | _row(row) for row in report.rows)
-        for row in report.means:
-            yield {
-                **row,
-                **chosen,
-                "row": "mean",
-                "benchmark": OVERALL,
-                "question_set": "; ".join(row["asked"]),
-                "score": row["mean"],
-                "score_upper": row["mean_upper"],
-                "baseline_score": row["baseline_mean"],
-                "adjusted_score": row["adjusted_mean"],
-            }
-        for row in report.statistics:
-            own = {"run_tag": row["base_tag"], "score": row["mean"], "score_upper": row["mean_upper"]}
-            values = {"sd_runs": row["sd"], "values": " ".join(map(repr, row["values"]))}
-            yield {"row": "statistic", **chosen, **row, **own, **values}
-        for row in report.judge_pairs:
-            named = {"judge": row["judge_a"], "other_judge": row["judge_b"]}
-            yield {"row": "judge_pair", **named, "n_scored": row["n"], **row}
-        yield from ({"row": "unfinished", **part, "text": failure(part)} for part in report.unfinished)
-        yield from ({"row": "remark", "text": text} for text in (*report.left_out, *report.remarks, *report.reused))
-        for row in report.tokens:
-            yield {"row": "tokens", **row, "price_sources": ", ".join(row["price_sources"])}
-        yield from ({"row": "replies", **replies} for replies in report.replies)
-        if report.strategies:
+        """Return the rows of the table that is chosen, by the names of the document in JSON."""
+        table, rows = self.view.table, self.data()[_KEYS.get(self.view.table, self.view.table)]
+        if table == "rankings":
+            rows = [
+                {"judges": one["judges"], **line, **line["by_benchmark"]} for one in rows for line in one["standings"]
+            ]
+        elif table == "strategies":
             from shaberi_dagster.reports import ensemble
 
-            yield from ({"row": "strategy", **ensemble.strategy_row(score)} for score in report.strategies)
+            rows = map(ensemble.strategy_row, self.report.strategies)
+        for row in rows if table != "remarks" else [{"remark": remark} for remark in rows]:
+            flat = ((name, value) for name, value in row.items() if isinstance(value, _OF_CELLS))
+            yield {name: "; ".join(map(str, value)) if isinstance(value, list) else value for name, value in flat}
 
 
 def _said_once(blocks: Iterable[Block]) -> Iterator[Block]:
@@ -792,7 +681,8 @@ def _said_once(blocks: Iterable[Block]) -> Iterator[Block]:
 
     for block in blocks:
         if isinstance(block, Sentences):
-            yield replace(block, texts=new(block.texts))
+            if texts := new(block.texts):
+                yield replace(block, texts=texts)
         elif isinstance(block, Table):
             yield replace(block, notes=new(block.notes))
         else:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _NARROWEST_TEXT, _NARROWEST_NAME = 8, 20
 _NAMES = {"model", "run_id"}
+_FIRST = ("leaderboard", "scores", "answers", "judgements", "runs")
+"""Views that the list begins with."""
 """Columns that say whose the others are: these go first where there is no room for all."""
 _AT_ONCE = 10_000
 
@@ -189,7 +191,8 @@ def query_table() -> Table:
     added = (file.path for file in VIEWS.added if VIEWS.file(file.name) == file)
     descriptions = {view.name: view.description for view in public_views()}
     descriptions |= {path.stem: describe_sql(path) for path in added}
-    views = [("view", (name,), description) for name, description in descriptions.items()]
+    first = [name for name in _FIRST if name in descriptions]
+    views = [("view", (name,), descriptions[name]) for name in dict.fromkeys([*first, *descriptions])]
     queries = [
         ("query", (query.name, *(f"  {name}" for name in query.signature.split(", ") if name)), query.description)
         for query in QUERIES.values()

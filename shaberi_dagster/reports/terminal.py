@@ -46,7 +46,6 @@ def lines_of(cell: Cell) -> list[str]:
 
 def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
     if isinstance(block, Table):
-        block = block.narrow if block.narrow and table_width(block) > console.width else block
         has_bars = console.is_terminal
         drawn = [_with_bars(column) if has_bars and any(column.bars) else column for column in block.columns]
         columns, notes = _with_room(drawn, console.width)
@@ -73,16 +72,16 @@ def _with_room(columns: Sequence[Column], width: int) -> tuple[Sequence[Column],
         columns = [column if column.left else replace(column, title=_broken(column)) for column in columns]
     columns, equal = _without_equal(columns, width)
     notes = [f"In each line: {', '.join(equal)}."] if equal else []
-    while _fewest(columns) > width and (spare := next((column for column in columns if column.spare), None)):
+    while _fewest(columns) > width and (spare := next((one for one in reversed(columns) if one.spare), None)):
         columns = [column for column in columns if column is not spare]
-        without.append(_named(spare))
+        without.insert(0, _named(spare))
     return columns, [*notes, *([f"Not shown for want of room: {', '.join(without)}."] if without else [])]
 
 
 def _without_equal(columns: Sequence[Column], width: int = 0) -> tuple[Sequence[Column], list[str]]:
     """The columns, and as title and value those of equal cells that are left out until the others fit uncut."""
     shown, said = list(columns), []
-    for column in columns:
+    for column in columns[1:]:  # the first one says what a line is
         if sum(map(_width, shown)) + len(shown) - 1 <= width:
             break
         if len(column.cells) >= _FEWEST_LINES and len(set(column.cells)) == 1 and column.left is not True:

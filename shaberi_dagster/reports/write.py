@@ -141,12 +141,15 @@ def as_csv(records: Iterable[Row], columns: Sequence[str] = ()) -> str:
 
     Args:
         records: One per line. What a record does not have, and None, is empty.
-        columns: Which values, in this order; none: those of the first record.
+        columns: Which values, in this order; none: all.
     """
     lines = list(records)
     file = io.StringIO()
     writer = csv.DictWriter(
-        file, columns or list(lines[0] if lines else ()), lineterminator="\n", extrasaction="ignore"
+        file,
+        columns or list(dict.fromkeys(name for line in lines for name in line)),
+        lineterminator="\n",
+        extrasaction="ignore",
     )
     writer.writeheader()
     writer.writerows({name: _csv_cell(value) for name, value in line.items()} for line in lines)

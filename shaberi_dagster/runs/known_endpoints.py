@@ -37,7 +37,9 @@ def known_endpoints(
             "form": entry.provider,
             "base_url": entry.base_url or f"{entry.base_url_variable} is not set",
             "models": entry.models,
-            "key": _key(entry.api_key, entry.base_url or "", environment),
+            "key": f"{entry.api_key}: {key_state(entry.api_key, entry.base_url or '', environment)}"
+            if entry.api_key
+            else "none",
             "parameters": _parameters(entry),
             "tried": _tried(
                 calls.get(entry.base_url or "", 0), checks.get(entry.base_url or ""), unverified=entry.unverified
@@ -52,10 +54,6 @@ def _tried(calls: int, checked: str | None, *, unverified: bool) -> str:
     if calls:
         return f"{calls:,} calls"
     return f"checked {checked}" if checked else "unverified" if unverified else ""
-
-
-def _key(variable: str | None, base_url: str, environment: Mapping[str, str]) -> str:
-    return f"{variable}: {key_state(variable, base_url, environment)}" if variable else "none"
 
 
 def _parameters(entry: Any) -> list[str]:

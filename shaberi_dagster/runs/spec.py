@@ -256,9 +256,7 @@ class RunRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: Annotated[str, Field(description="Model to evaluate, e.g. gpt-5.1"), option("what", known="models")]
-    tag: Annotated[str, Field(description="The same tag continues the same run"), option("what", known="runs")] = (
-        "default"
-    )
+    tag: Annotated[str, Field(description="The same tag continues a run"), option("what", known="runs")] = "default"
     benchmarks: Annotated[
         list[str] | None,
         Field(description="Names, or all; default: the run's own, else all"),
@@ -277,7 +275,7 @@ class RunRequest(BaseModel):
     ] = None
     passes: Annotated[
         list[str] | None,
-        Field(description="One more pipeline of score modifiers, in order"),
+        Field(description="Score modifiers to apply, comma separated"),
         option("what", known="passes", commas=True),
     ] = None
     pass_options: Annotated[

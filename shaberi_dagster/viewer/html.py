@@ -26,7 +26,15 @@ from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.permissions import user_umask
 from shaberi_dagster.viewer.requests import N_QUESTIONS, FileRequest
 from shaberi_dagster.viewer.web.address import PageAddress, page_url
-from shaberi_dagster.viewer.web.pages import PAGES, Source, all_pages, best_models, comparison_page, ensemble_page
+from shaberi_dagster.viewer.web.pages import (
+    PAGES,
+    Source,
+    all_pages,
+    best_models,
+    comparison_page,
+    ensemble_page,
+    summary,
+)
 from shaberi_dagster.viewer.web.templates import STATIC, Shown, render
 
 _SCRIPTS = ("vendor/hyparquet.min.js", "viewer.js", "heatmap.js")
@@ -75,7 +83,8 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
     others = range(2, first.values["board"]["n_pages"] + 1)
     addresses = [PageAddress("/", (*leaderboard.items, ("page", str(page)))) for page in others]
     addresses += [PageAddress("/questions", chosen), PageAddress("/compare", chosen)] if models else []
-    pages = {leaderboard: first} | {address: PAGES[address.path](source, address) for address in addresses}
+    pages = {PageAddress("/summary", leaderboard.items): summary(source, leaderboard), leaderboard: first}
+    pages |= {address: PAGES[address.path](source, address) for address in addresses}
     pages |= _losses(source, chosen) if models else {}
     if request.tags:
         sweep = PageAddress("/sweep", of_runs)
@@ -164,15 +173,17 @@ def write_html(source: Source, contents: Contents, now: datetime) -> str:
         "scripts": [Markup(script) for script in scripts],  # noqa: S704
         "parquet": base64.b64encode(parquet.getvalue()).decode(),
         "contents": [
-            (place, page.title)
+            (place, "Summary" if address.path == "/summary" else page.title)
             for (address, page), place in zip(pages.items(), places.values(), strict=True)
-            if not address.one("page")
+            if address.path != "/question" and not address.one("page")
         ],
-        "sections": [Markup(section) for section in sections],  # noqa: S704  (escaped by its template)
+        # Escaped by their templates.
+        "sections": [(page.title, Markup(one)) for page, one in zip(pages.values(), sections, strict=True)],  # noqa: S704
         "made": f"{now:%Y-%m-%d %H:%M} UTC",
         "n_runs": scores.group_by(["model", "run_tag"]).aggregate([]).num_rows,
     }
-    return render(Shown("file.html", "Shaberi report", values), next(iter(pages)))
+    first, page = next(iter(pages.items()))
+    return render(Shown("file.html", page.title, values), first)
 
 
 def _linked(section: str, places: Mapping[tuple[str, tuple[tuple[str, str], ...]], str]) -> str:

@@ -71,16 +71,16 @@ def _words_out_of_use() -> int:
 _LIFE_OF_A_RUN = ("runs", "defs", "doctor", "cli")
 
 LIMITS: Mapping[str, tuple[Callable[[], float], float, float]] = {
-    "lines of code": (house.lines_of_code, 38_531, 33_000),
+    "lines of code": (house.lines_of_code, 38_530, 33_000),
     "lines of runs, defs, doctor, cli": (lambda: house.lines_of_code(*_LIFE_OF_A_RUN) - _results(), 9_348, 7_100),
-    "lines of reports": (lambda: house.lines_of_code("reports"), 6_393, 5_150),
+    "lines of reports": (lambda: house.lines_of_code("reports"), 6_350, 5_150),
     "lines of exchange": (lambda: house.lines_of_code("exchange") + _results(), 5_054, 4_900),
     "classes": (lambda: len(house.nodes_of(ast.ClassDef)), 423, 380),
     "functions": (lambda: len(house.nodes_of(*_FUNCTIONS)), 3_284, 2_900),
     "packages": (lambda: len(house.packages()), 14, 15),
     "floors": (lambda: max(house.floors(house.needs_of_rooms()).values()), 10, 10),
     "modules with private names of a library": (lambda: len(house.modules_with_private_names()), 2, 2),
-    "lines of tests": (lambda: sum(len(house.lines_in(path)) for path in _files("tests/**/*.py")), 42_831, 40_000),
+    "lines of tests": (lambda: sum(len(house.lines_in(path)) for path in _files("tests/**/*.py")), 42_820, 40_000),
     "SQL files": (lambda: len(_files("sql/**/*.sql")), 150, 150),
     "scripts in perf": (lambda: len(_files("perf/*.py")), 12, 12),
     "options of run-evals --help": (lambda: _options("--help"), 26, 40),
@@ -88,7 +88,7 @@ LIMITS: Mapping[str, tuple[Callable[[], float], float, float]] = {
     "words out of use": (_words_out_of_use, 0, 0),
     "mean length of a line": (_mean_line, 44.7, 0),
     "longest line": (lambda: max(map(len, _code_lines())), 136, 0),
-    "functions of more than 50 lines": (_long_functions, 16, 0),
+    "functions of more than 50 lines": (_long_functions, 15, 0),
     "functions with more than 10 branches": (_branching_functions, 156, 0),
 }
 """Each figure: how it is measured, its limit, and what is asked for.

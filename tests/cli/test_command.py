@@ -100,7 +100,7 @@ def test_debug_shows_the_traceback_above_the_line(error, code, ended):
     ("arguments", "what"),
     [
         (["--number", "0"], "--number: must be greater than or equal to 1, not 0"),
-        (["--number", "many"], "Invalid value for --number"),
+        (["--number", "many"], "--number: a whole number, please, not"),
         (["--nonsense"], "Unknown option: --nonsense"),
         (["extra"], "unexpected argument extra; names go with options"),
     ],

@@ -328,7 +328,7 @@ def test_prompts_that_differ_withhold_the_verdict_in_one_line_unless_it_is_wante
     assert {row["verdict"] for row in only_rows(anyway)} == {"better"}
     document = compared(output_format="md", anyway=True)
     assert document.splitlines()[0] == f"- Warning: {anyway['caveat']}"
-    assert "A is better overall" in document
+    assert "m is better than n overall" in document
     for row in csv.DictReader(io.StringIO(compared(output_format="csv", anyway=True))):
         assert row["caveat"] == anyway["caveat"]
 

@@ -1,5 +1,6 @@
 """`shaberi doctor` as a user meets it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,11 @@ def test_a_lake_in_order_is_fine_and_keys_are_only_said_to_be_set(evaluated: Eva
     finished = run("shaberi", "doctor", environment=environment).succeeded()
 
     assert f"ok    lake format: {FORMAT}\n" in finished.out
-    assert "ok    table judgements: version" in finished.out
+    assert re.search(r"^ok    tables: .*\bjudgements\b", finished.out, re.MULTILINE)
     assert "ok    stale judgements: 0 rows" in finished.out
     assert "ok    journals: none left over" in finished.out
     assert "ok    OPENAI_API_KEY: set, bound to https://api.openai.com\n" in finished.out
-    assert "ok    SHABERI_API_KEY: not set, bound to no address but those that commands name\n" in finished.out
-    assert "ok    MY_KEY: not set, bound to gpu.example:8001, localhost\n" in finished.out
+    assert re.search(r"^ok    keys that are not set: .*\bSHABERI_API_KEY\b.*\bMY_KEY\b", finished.out, re.MULTILINE)
     assert "canary" not in finished.out + finished.err
 
 

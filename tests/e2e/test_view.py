@@ -495,11 +495,13 @@ def test_the_file_is_drawn_without_a_server_and_asks_nobody_for_anything(browser
     page = opened(browser, file.as_uri(), own=file.as_uri())
 
     expect(page.locator("#scores[data-drawn='3']")).to_be_attached()
+    page.get_by_role("link", name="all scores").click()
     page.locator("#scores select[name=judge]").select_option("judge-b")
     page.locator("canvas").hover(position={"x": 5, "y": 5})
     expect(page.locator("#scores output")).to_contain_text("best legacy-tree: question 1 of tengu@5")
+    page.get_by_role("link", name="Questions of best · hostile").first.click()
     page.keyboard.press("j")
-    expect(page.locator("a[data-row][href^='#']").first).to_be_focused()
+    expect(page.locator("a[data-row][href^='#']:focus")).to_have_count(1)
     page.keyboard.press("Enter")
     expect(page.locator("section:target")).to_contain_text("1 of 5")
     page.keyboard.press("j")
@@ -514,7 +516,6 @@ def test_the_file_is_drawn_without_a_server_and_asks_nobody_for_anything(browser
     expect(page.get_by_role("dialog")).not_to_contain_text("take A away")  # which the file cannot do
     page.keyboard.press("Escape")
     page.get_by_role("link", name="Comparison").click()
-    page.go_back()
     page.wait_for_load_state("networkidle")
     assert page.wrongs == []
     assert page.evaluate("document.querySelectorAll('main img, main iframe, main style, main script').length") == 0

@@ -83,7 +83,7 @@ def test_statistics_over_runs_are_those_of_scipy(
         (["--model", "model"], "no model 'model'; did you mean org/model?"),
         (["--judge", "judge-c"], "no judge 'judge-c'; did you mean judge-"),
         (["--question-set", "tengu@55"], "--question-set: no question set 'tengu@55'; did you mean tengu@5?"),
-        (["--runs", "many"], "Invalid value for --runs"),
+        (["--runs", "many"], "--runs: a whole number, please"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -126,13 +126,13 @@ def test_its_help_has_its_sentence_its_options_and_its_examples(said: Callable[.
     assert "Show how long the answers of models are." in shown
     assert re.search(r"--model MODEL +Only this model; repeat for several\.", shown)
     assert "  shaberi lengths --model my-model" in shown
-    assert re.search(r"^ +lengths +Show how long", said("--help"), re.MULTILINE)
+    assert re.search(r"^ +lengths +Show how long", said("--help-all"), re.MULTILINE)
 
 
 def test_the_list_of_commands_runs_no_file_of_a_plugin(said: Callable[..., str], tmp_path: Path) -> None:
     (tmp_path / "plugins" / "reports" / "hostile.py").write_text('raise SystemExit("it ran")', encoding="utf-8")
     (tmp_path / "plugins" / "reports" / "broken.py").write_text("def", encoding="utf-8")
-    shown = said("--help")
+    shown = said("--help-all")
     assert re.search(r"^ +lengths +Show how long", shown, re.MULTILINE)
     assert re.search(r"^ +broken$", shown.replace(" \n", "\n"), re.MULTILINE)
 

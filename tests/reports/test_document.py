@@ -73,7 +73,7 @@ def test_where_it_is_narrow_an_optional_column_goes_and_a_name_folds_but_no_numb
     assert "9.50" in written("table", ("x" * 40, 9.5), width=5)
 
 
-def test_where_it_is_narrow_titles_are_broken_then_spare_columns_go_the_first_first_and_are_named():
+def test_where_it_is_narrow_titles_are_broken_then_spare_columns_go_the_last_first_and_are_named():
     def shown(width):
         columns = [
             text("model", lambda row: row),
@@ -90,8 +90,8 @@ def test_where_it_is_narrow_titles_are_broken_then_spare_columns_go_the_first_fi
         "a-model          1,234          5.00         0",
     ]
     assert shown(40)[-2:] == ["model    tokens  leniency  excluded", "a-model   1,234      5.00         0"]
-    assert shown(24)[2] == "a-model  1,234        0"
-    assert " ".join(shown(24)[3:]) == "Not shown for want of room: adjusted for leniency."
+    assert shown(24)[3] == "a-model  1,234     5.00"
+    assert " ".join(shown(24)[4:]) == "Not shown for want of room: excluded."
     assert " ".join(shown(15)[2:]) == "a-model   1,234 Not shown for want of room: adjusted for leniency, excluded."
 
 

@@ -88,7 +88,7 @@ def test_a_strategy_that_fails_where_samples_do_not_gets_no_verdict(read):
     found = against(report, "samples")["plurality"]
     assert found.n_only_reference == 9
     assert found.why_withheld.startswith("45.0 % of its and 0.0 % of the other side's answers are missing (p < 0.01)")
-    assert "plurality: no verdict: " in " ".join(shown(report).split())
+    assert "No verdict on plurality: " in " ".join(shown(report).split())
 
 
 @pytest.mark.long
@@ -116,8 +116,8 @@ def test_an_answer_that_is_not_there_is_left_out_and_no_gain_of_the_other_side(r
     plurality = next(one for one in report.overall.pooled.results if one.strategy == "plurality")
     assert (plurality.accuracy, plurality.delta, plurality.n_against_single, plurality.n_gained) == (1, 0, 15, 0)
     text = " ".join(shown(report).split())
-    assert "plurality: no difference to the mean of its samples is shown: +0.0 points" in text
-    assert "1 question left out, to which the samples have no answer" in text
+    assert "No difference from the mean of the samples is shown of plurality, elo." in text
+    assert "plurality: 1 question left out, to which the samples have no answer." in text
 
 
 def test_equal_answers_have_an_interval_of_some_width(read):

@@ -52,8 +52,8 @@ def test_an_inconclusive_gate_says_why_and_is_no_pass() -> None:
     few = report(0, n=3, n_reused=12)
 
     assert few.result == "inconclusive"
-    assert " ".join(shown(few, 80).split()).endswith(
-        "Result: INCONCLUSIVE: not shown to be worse than baseline main, but there are so few questions that no test "
+    assert " ".join(shown(few, 80).split()).startswith(
+        "Gate INCONCLUSIVE: not shown to be worse than baseline main, but there are so few questions that no test "
         "could have failed; every compared answer is older than this run: other runs have paid for all replies."
     )
 
@@ -65,8 +65,8 @@ def test_few_failed_calls_are_named_with_what_is_left_and_many_allow_no_verdict(
         few
     )
     assert few.result == "passed"
-    assert " ".join(shown(many).split()).endswith(
-        "Result: INCONCLUSIVE: no verdict against baseline main: calls failed on 3 of 40 questions of the baseline and "
+    assert " ".join(shown(many).split()).startswith(
+        "Gate INCONCLUSIVE: no verdict against baseline main: calls failed on 3 of 40 questions of the baseline and "
         "1 of 40 of this run: compared are the 40 that both answered (at most 5% of a side may fail)."
     )
     counts = ("n_failed_baseline", "n_failed_current", "n_questions_current", "failures_count", "most_failed")

@@ -62,41 +62,31 @@ def cells(text: str, *names: str) -> list[str]:
 
 def test_an_unknown_cost_is_said_and_not_added_as_nothing():
     text = printed(judgement(cost_usd=None))
-    assert cells(text, "all")[5] == "unknown"
+    assert cells(text, "all")[4] == "unknown"
     assert "no list price" in text
 
     partly = printed(judgement(cost_usd=None), judgement(model="gpt-4.1"))
-    assert cells(partly, "all")[5] == "1.5000 +"
+    assert cells(partly, "all")[4] == "1.5000 +"
     assert "no list price" not in printed(judgement())
 
 
 @pytest.mark.parametrize(
     ("estimates", "basis", "said", "not_said"),
     [
-        ([judgement()], "history", ["averages measured", "past share"], ["the most there can be"]),
-        ([judgement(**BOUND)], "template (upper bound)", ["the most there can be", "none is counted"], ["measured"]),
-        (
-            [judgement(), judgement(model="gpt-4.1", **BOUND)],
-            "history + template (upper bound)",
-            ["averages measured", "the most there can be", "none is counted"],
-            ["past share"],
-        ),
-        (
-            [judgement(calls=0, fallback_calls=0.0, basis="no call")],
-            "no call",
-            ["what is paid for is left out"],
-            ["averages measured", "the most there can be", "Fallback calls ("],
-        ),
+        ([judgement()], "history", "What is paid for is left out", "Without history"),
+        ([judgement(**BOUND)], "template (upper bound)", "none is counted", "nothing"),
+        ([judgement(), judgement(**BOUND)], "history + template (upper bound)", "Without history", "nothing"),
+        ([judgement(calls=0, fallback_calls=0.0, basis="no call")], "no call", "What is paid for", "Fallback calls ("),
     ],
     ids=["measured", "bound", "both", "nothing to do"],
 )
 def test_the_notes_and_the_totals_say_what_is_measured_and_what_is_an_upper_bound(
-    estimates: list[Forecast], basis: str, said: list[str], not_said: list[str]
+    estimates: list[Forecast], basis: str, said: str, not_said: str
 ):
     text = printed(*estimates, width=1000)
     assert cells(text, "all")[-1] == basis
-    assert all(part in text for part in said)
-    assert not any(part in text for part in not_said)
+    assert said in text
+    assert not_said not in text
 
 
 @pytest.mark.parametrize("width", [80, 120, WIDE])
@@ -108,7 +98,7 @@ def test_columns_are_aligned_under_japanese_names_and_no_number_is_cut(width: in
     assert len(ends) == 1
     assert text.count("20/100") == 2
     assert text.count("1.5000") == 2
-    table = text[: text.index("Calls:")]
+    table = text[: text.index("What is paid for")]
     assert max(map(cell_len, table.splitlines())) <= max(width, 88)
     assert JAPANESE in text or width < WIDE
 

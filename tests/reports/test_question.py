@@ -175,7 +175,7 @@ def test_of_very_many_answers_people_see_a_line_each_and_files_have_the_texts(sa
     judged = "a 8, b 8, a of majority 8, b of majority 8"
     assert [" ".join(line) for line in lines] == [f"alpha july {judged} 0番目の答え", "alpha july a 8, b 8 1番目の答え"]
     assert "よい答え" not in table
-    assert said("question", "tengu@1", "1", "--format", "md").count("よい答え") == 6
+    assert said("question", "tengu@1", "1", "--format", "json").count("よい答え") == 6
 
 
 def test_many_runs_are_read_at_once_and_few_one_by_one(catalog, monkeypatch):

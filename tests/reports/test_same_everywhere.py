@@ -24,6 +24,7 @@ from shaberi_dagster.cli.shaberi import app as shaberi
 from shaberi_dagster.cli.view_scores import app as view_scores
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.blocks import both_ends, decimals, p_value, percent, points, signed
+from shaberi_dagster.reports.comparison import names_of, row_verdict
 from shaberi_dagster.reports.gate import check_regression, gate_result
 from shaberi_dagster.reports.questions import GridRequest, read_question_grid
 from shaberi_dagster.reports.write import write
@@ -36,7 +37,6 @@ from tests.viewer.site import Site, served
 pytestmark = [pytest.mark.integration, pytest.mark.acceptance]
 
 _AGAINST_BEST = {"best": "best", "tied": "no difference shown", "below": "below", "withheld": "no verdict"}
-_VERDICTS = {"tied": "no difference shown", "too few": "too few questions", "withheld": "no verdict"}
 Row = dict[str, str]
 
 
@@ -126,7 +126,9 @@ def _check_rankings(lake: RandomLake, file: Path) -> None:
 
     report = lake.library.scores(null_policy=policy, sources=[source] if source else [])
     document = json.loads(lake.say(view_scores, *options, "--format", "json"))
-    shown = _with(_md_tables(lake.say(view_scores, *options, "--format", "md")), "#", "model", "mean", "n/N")
+    shown = _with(
+        _md_tables(lake.say(view_scores, *options, "--by", "judge", "--format", "md")), "#", "model", "mean", "n/N"
+    )
 
     assert len(document["rankings"]) == len(shown) == len(report.rankings)
     for ranking, as_json, as_md in zip(report.rankings, document["rankings"], shown, strict=True):
@@ -150,7 +152,7 @@ def _check_rankings(lake: RandomLake, file: Path) -> None:
         lake.say(shaberi, "report", "--html", str(file))
         pages = [lake.page("/", policy=policy)]
         if policy == "legacy":
-            pages.append(re.split(r'<section[^>]* id="page-1"', file.read_text(encoding="utf-8"))[0])
+            pages.append(re.split(r'<section[^>]* id="page-2"', file.read_text(encoding="utf-8"))[0])
         for page in pages:
             boards = _with(_html_tables(page), "#", "model", "mean", "n/N")
             for ranking, board in zip(report.rankings, boards, strict=True):
@@ -171,8 +173,8 @@ def _check_scores(lake: RandomLake) -> None:
     policy = lake.random.choice(["legacy", "zero", "strict"])
     rows = lake.library.scores(null_policy=policy).frame.to_dicts()
     document = json.loads(lake.say(view_scores, "--null-policy", policy, "--format", "json"))
-    text = lake.say(view_scores, "--null-policy", policy, "--format", "csv")
-    of_csv = [row for row in csv.DictReader(io.StringIO(text)) if row["row"] == "score"]
+    text = lake.say(view_scores, "--null-policy", policy, "--format", "csv", "--table", "scores")
+    of_csv = list(csv.DictReader(io.StringIO(text)))
     found = lake.library.sql(
         f"from leaderboard_under('{policy}') where pipeline = 'baseline' and strategy is null"
     ).to_dicts()
@@ -234,7 +236,7 @@ def _check_comparison(lake: RandomLake, file: Path) -> None:
         return
     document = json.loads(lake.say(shaberi, "compare", a, b, "--format", "json"))
     of_csv = list(csv.DictReader(io.StringIO(lake.say(shaberi, "compare", a, b, "--format", "csv"))))
-    of_md = _md_tables(lake.say(shaberi, "compare", a, b, "--format", "md", "--html", str(file)))
+    of_md = _md_tables(lake.say(shaberi, "compare", a, b, "--notes", "--format", "md", "--html", str(file)))
     pages = [lake.page("/compare", m=[a, b]), file.read_text(encoding="utf-8")]
     shown = [
         [row for table in _with(tables, "A - B", "question set") for row in table]
@@ -252,8 +254,7 @@ def _check_comparison(lake: RandomLake, file: Path) -> None:
             assert (cell["question set"], cell["n"]) == (row["question_set"], str(row["n"]))
             assert (cell["A"], cell["B"]) == (decimals(row["mean_a"]), decimals(row["mean_b"]))
             assert (cell["A - B"], cell["p"]) == (signed(row["difference"]), p_value(row["p_value"]))
-            word = f"equal within {row['margin']:g}" if row["equal"] and row["verdict"] == "tied" else row["verdict"]
-            assert cell["A is"].startswith(_VERDICTS.get(word, word))
+            assert cell["better"] == row_verdict(names_of(report), row)
 
 
 def _check_questions(lake: RandomLake) -> None:
@@ -301,7 +302,7 @@ def _check_gate(lake: RandomLake) -> None:
     of_csv = list(csv.DictReader(io.StringIO(shown["csv"])))
 
     assert (data["result"], data["passed"]) == (report.result, report.result == "passed")
-    assert f"Result: {report.verdict}." in shown["md"].replace("\\", "")
+    assert f"Gate {report.verdict}." in shown["md"].replace("\\", "")
     for test, as_json, as_csv, cells in zip(report.tests, data["tests"], of_csv, of_md[0], strict=True):
         one = test.tally
         if one.benchmark and failures_count:  # else it is over the questions that both sides answered

@@ -53,11 +53,13 @@ def titles(text):
 def test_the_file_has_the_pages_of_the_best_two_and_the_questions_that_differ_most(warehouse):
     text = written(warehouse, n_questions=2)
 
-    leaderboard, questions, comparison, first, second, scores = titles(text)
+    summary, leaderboard, questions, comparison, first, second = titles(text)
+    assert summary.startswith("best is better than hostile by ")
     assert (leaderboard, questions, comparison) == ("Leaderboard", "Questions of best · second", "Comparison")
     assert re.fullmatch(r"tengu@5\S* question 5", first)
     assert first != second
-    assert scores == "All scores"
+    folded = [*re.findall(r'<details class="page"><summary>(.*?)</summary>', text)]
+    assert folded == [leaderboard, questions, comparison, first, second, "All scores"]
     assert "judge-b says of second" in text
     assert "2026-11-22 12:00 UTC" in text
 
@@ -65,11 +67,11 @@ def test_the_file_has_the_pages_of_the_best_two_and_the_questions_that_differ_mo
 def test_links_lead_to_what_is_in_the_file_and_to_nothing_else(warehouse):
     text = written(warehouse, models=["best", "hostile"], n_questions=5)
 
-    places = set(re.findall(r'<section class="page" id="([^"]*)"', text))
+    places = {*re.findall(r'<section class="page" id="([^"]*)"', text), "scores"}
     links = re.findall(r' (?:href|src|action|formaction)="([^"]*)"', text)
     assert {link[1:] for link in links} <= places
-    assert len(places) == 9
-    assert {f"page-{number}" for number in range(9 - 1)} <= {link[1:] for link in links}
+    assert len(places) == 10
+    assert {f"page-{number}" for number in range(10 - 1)} <= {link[1:] for link in links}
 
 
 def test_all_scores_are_in_it_as_parquet(warehouse):
@@ -117,8 +119,8 @@ def test_a_comparison_is_a_file_with_the_questions_and_answers_of_both(warehouse
 
     assert re.search(r"compared\.html: 0\.\d MB", told.stderr)
     text = target.read_text(encoding="utf-8")
-    comparison, questions, *answers, scores = titles(text)
-    assert (comparison, questions, scores) == ("Comparison", "Questions of best · second", "All scores")
+    comparison, questions, *answers = titles(text)
+    assert (comparison, questions) == ("Comparison", "Questions of best · second")
     assert len(answers) == 5
     assert "judge judge-b" in text
     assert "Null policy zero" in text

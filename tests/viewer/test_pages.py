@@ -16,7 +16,7 @@ from shaberi_dagster.exchange.trees.importing import ImportRequest, import_trees
 from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.reports.blocks import signed
 from shaberi_dagster.reports.comparison import compare as read_comparison
-from shaberi_dagster.reports.comparison import verdict
+from shaberi_dagster.reports.comparison import names_of, verdict
 from shaberi_dagster.reports.questions import GridRequest, read_question_grid
 from shaberi_dagster.reports.requests import ComparisonRequest
 from shaberi_dagster.runs.workspace import Workspace
@@ -112,7 +112,8 @@ def test_a_comparison_begins_with_its_verdict_and_a_picture_of_each_benchmark(pa
     sections = report.sections
     pictured, folded = page.split("<details>")
 
-    assert pictured.index(verdict(sections[0])) < pictured.index("<svg") < pictured.index("<figcaption>judge-a")
+    said = pictured.index(verdict(names_of(report), sections[0]))
+    assert said < pictured.index("<svg") < pictured.index("<figcaption>judge-a")
     drawn = re.findall(r'<svg class="difference (\w*)".*?aria-label="([^"]*)"', pictured)
     assert drawn == [
         (

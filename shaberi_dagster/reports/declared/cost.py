@@ -113,4 +113,4 @@ def cost_line(tokens: Rows) -> str:
     sent, received = (columns[name].cell(sums) for name in ("prompt_tokens", "completion_tokens"))
     cost = replace(columns["cost_usd"], form="${:,.2f}").cell(sums)
     calls = counted(sums["calls"], "call")
-    return f"Cost: {cost}; {calls}, {sent} prompt and {received} completion tokens (--cost)."
+    return f"Cost: {cost}; {calls}, {sent} prompt and {received} completion tokens."

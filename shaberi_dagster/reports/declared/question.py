@@ -70,7 +70,7 @@ def _read(catalog: Catalog, which: QuestionSelection) -> Result:
     ]
     texts = list(_texts(answers))
     brief = [_BRIEFLY.of(answers), Sentences([_MORE], "note")] if len(answers) > _MOST_WITH_TEXTS else texts
-    return Result([*asked, *texts], rows, {**report, **frames}, _CSV_COLUMNS, [*asked, *brief])
+    return Result([*asked, *brief], rows, {**report, **frames}, _CSV_COLUMNS)
 
 
 def _answers(answers: Rows, judgements: Rows) -> list[tuple[Row, Rows]]:

@@ -20,6 +20,7 @@ from shaberi_dagster.reports.blocks import Document, Report, Row, Rows, Sentence
 from shaberi_dagster.reports.comparison import (
     ComparisonReport,
     comparison_result,
+    names_of,
     row_verdict,
     section_title,
     side_title,
@@ -28,13 +29,21 @@ from shaberi_dagster.reports.comparison import (
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.decision import decision_result, outcome, read_decision
 from shaberi_dagster.reports.declared import REPORTS
-from shaberi_dagster.reports.declared.cost import COST, TOKENS
+from shaberi_dagster.reports.declared.cost import COST, TOKENS, cost_line
 from shaberi_dagster.reports.ensemble import ensemble_result, read_stored_report, read_strategy_scores, strategy_blocks
 from shaberi_dagster.reports.questions import MOST_CHARACTERS, GridRequest, Span, read_question_grid, read_side_by_side
 from shaberi_dagster.reports.ranking import remarks_on
-from shaberi_dagster.reports.reading import Scales, benchmarks_in, read_report, reported_scales
-from shaberi_dagster.reports.requests import BASELINE, POLICIES, ComparisonRequest, ScoreSelection, check_choice
+from shaberi_dagster.reports.reading import Scales, benchmarks_in, read_costs, read_report, reported_scales
+from shaberi_dagster.reports.requests import (
+    BASELINE,
+    MISSING,
+    POLICIES,
+    ComparisonRequest,
+    ScoreSelection,
+    check_choice,
+)
 from shaberi_dagster.reports.run_progress import read_run
+from shaberi_dagster.reports.score_page import best_of_first
 from shaberi_dagster.reports.scores import read_leaderboard, read_rankings
 from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.names import did_you_mean
@@ -72,6 +81,9 @@ class Source(NamedTuple):
 
 Page = Callable[[Source, PageAddress], Shown]
 _MOST_LENGTHS = 50_000
+_MOST_LINES, _MOST_BEST = 15, 3
+"""Models of the first page of a file, and of each of its benchmarks."""
+_ENDS = ("lower", "difference", "upper")
 _ROOM = 1.05  # in a picture, beyond the widest interval
 MOST_SEARCHED = 1_000
 """Characters of a text to search for: of many more each answer takes long, and each link of the page has them."""
@@ -117,10 +129,35 @@ def leaderboard(source: Source, address: PageAddress) -> Shown:
             "board": board,
             "report": board["report"],
             "policies": POLICIES,
+            "missing": MISSING[board["report"].policy],
             "scales": reported_scales(board["report"].benchmarks),
             "remarks_on": remarks_on,
             "names_of": lambda lines: {f"{line['model']}@@{line['tag']}" for line in lines},
             "choices": _choices(source),
+        },
+    )
+
+
+def summary(source: Source, address: PageAddress) -> Shown:
+    """Say who is best, with the first ranking, what it is about and what it took: the first page of a file."""
+    report = read_leaderboard(source.catalog, _selection(address))["report"]
+    verdicts = list(best_of_first(report.rankings))
+    ranking = report.rankings[0] if report.rankings else {"asked": [], "standings": []}
+
+    def best_on(name: str) -> Rows:
+        return sorted(ranking["standings"], key=lambda line: -line["by_benchmark"][name])[:_MOST_BEST]
+
+    tokens = read_costs(source.catalog, sorted({row["run_id"] for row in report.rows}))
+    return Shown(
+        "summary.html",
+        verdicts[0] if verdicts else "Scores",
+        {
+            "report": report,
+            "missing": MISSING[report.policy],
+            "most": _MOST_LINES,
+            "benchmarks": [(name, best_on(name)) for name in ranking["asked"]],
+            "tokens": tokens,
+            "cost": cost_line(tokens) if tokens else "",
         },
     )
 
@@ -136,7 +173,8 @@ def questions(source: Source, address: PageAddress) -> Shown:
     request = _grid_request(address)
     grid = read_question_grid(source.catalog, request)
     page, n_pages, shown = _paged(grid["rows"], address)
-    flags = [_FLAGS[flag][1] for flag in request.flags]
+    first = grid["sides"][0].model if grid["sides"] else "A"
+    flags = [_FLAGS[flag][1].replace("A loses", f"{first} loses") for flag in request.flags]
     return Shown(
         "questions.html",
         ", ".join(["Questions of " + " · ".join(side.model for side in grid["sides"]), *flags]),
@@ -205,7 +243,7 @@ def compare(source: Source, address: PageAddress) -> Shown:
 def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
     """Comparisons by what their two sides are asked for."""
     shown = [
-        (a, b, report, _drawn_reach(report), list(comparison_result(report).blocks(None)))
+        (a, b, report, names_of(report), _drawn_reach(report), list(comparison_result(report).blocks(None)))
         for (a, b), report in pairs.items()
     ]
     withheld = any(not report.comparable for report in pairs.values())
@@ -216,7 +254,7 @@ def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
 def _drawn_reach(report: ComparisonReport) -> float:
     """Return how far the widest interval of a comparison goes from 0, in margins: all its pictures have one scale."""
     rows = [row for section in report.sections for row in section["rows"]]
-    ends = [abs(row[end]) / row["margin"] for row in rows for end in ("lower", "upper") if row[end] is not None]
+    ends = [abs(row[end]) / row["margin"] for row in rows for end in _ENDS if row[end] is not None]
     return max(ends, default=1.0) * _ROOM
 
 

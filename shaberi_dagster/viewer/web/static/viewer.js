@@ -16,7 +16,7 @@ function follow(element) {
 }
 
 function step(by) {
-  const rows = [...document.querySelectorAll("[data-row][href]")];
+  const rows = [...document.querySelectorAll("[data-row][href]")].filter((one) => one.offsetParent !== null);
   const at = rows.indexOf(document.activeElement);
   rows[Math.min(Math.max(at + by, 0), rows.length - 1)]?.focus();
 }
@@ -42,7 +42,9 @@ function showChosen() {
 function help() {
   const dialog = document.querySelector("#keys");
   const list = dialog.querySelector("dl");
-  const first = new Map(keyed().reverse().map((one) => [one.dataset.key, one]));
+  const opens = { dataset: { key: "Enter", means: "open the row that has the focus" } };
+  const rows = document.querySelector("[data-row][href]") ? [opens] : [];
+  const first = new Map([...rows, ...keyed().reverse()].map((one) => [one.dataset.key, one]));
   list.replaceChildren(
     ...[...first.values()].reverse().flatMap((one) => {
       const key = document.createElement("dt");
@@ -149,3 +151,14 @@ async function refresh() {
   setTimeout(refresh, 2000);
 }
 window.addEventListener("load", () => setTimeout(refresh, 2000));
+
+// A file has its pages folded, but for the first one.
+function unfold() {
+  const target = document.getElementById(location.hash.slice(1));
+  for (let place = target; place; place = place.parentElement) if (place.matches("details")) place.open = true;
+  target?.scrollIntoView();
+}
+if (document.body?.matches(".file")) { // a page of the viewer has no body yet
+  addEventListener("hashchange", unfold);
+  unfold();
+}
