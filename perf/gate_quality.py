@@ -1,8 +1,8 @@
 """How good the regression gates are: false alarms and power in simulated evaluations, as Markdown.
 
 Ten datasets and five strategies; the baseline and the current run answer the same questions. The gates are those of
-`shaberi_dagster.statistics.gates`. Everything is seeded, so that two runs print the same. The tables of
-docs/design/gates.md are its output.
+`shaberi_dagster.statistics.gates`. Everything is seeded, so that two runs print the same. Part of its
+output is in docs/design/gates.md.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """How good the intervals and tests are: their coverage, false alarms and power in simulated evaluations, as Markdown.
 
 Scores are drawn with the frequencies that real judges gave to real models; everything is seeded, so that two runs print
-the same. The tables of docs/design/statistics.md are its output.
+the same. docs/design/statistics.md sums its output up.
 
 With --links SCORES (Parquet: judge, model, benchmark, question_id and score on the reported scale): coverage of the
 interval of a link, and how often the link is granted. Both rounds of a judge are made of a real one: a score is the

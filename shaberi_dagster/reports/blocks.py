@@ -301,7 +301,7 @@ class Document(ABC):
 
     @property
     def csv_columns(self) -> Sequence[str]:
-        """Columns of the CSV file; none: those of the first record."""
+        """Columns of the CSV file; none: those of all records."""
         return ()
 
     @abstractmethod
@@ -330,7 +330,7 @@ class Result(Document):
         said: What people read, in order; no sentences are nothing.
         rows: The lines of the CSV file.
         document: The JSON document; None: the rows.
-        csv_columns: Of the CSV file; none: those of the first row.
+        csv_columns: Of the CSV file; none: those of all rows.
     """
 
     said: Sequence[Block]

@@ -367,7 +367,7 @@ def own_table(report: ScoreReport) -> list[Block]:
     notes = [f"Std Dev and Range are between runs{and_one}. Each run and judge by itself: --by run.", *remarks]
     if line["change"] == 0:
         n_answers = line["n_planned"] // len(ranking["judges"])
-        notes = [f"{report.pipeline}: nothing found in {counted(n_answers, 'answer')}.", *notes]
+        notes = [f"{report.pipeline}: nothing taken off in {counted(n_answers, 'answer')}.", *notes]
     table = table_of([*lines, overall], columns, bold=[len(lines)], notes=notes)
     return [
         Heading(f"{line['model']} {line['tag']}", f"{_title(ranking)} · {_detail({'standings': ()}, report)}"),

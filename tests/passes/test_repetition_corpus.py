@@ -1,7 +1,6 @@
 """Hand-labelled real answers: how right and how complete the findings are.
 
-`tuning` was looked at while the pass was made. `held_out` was labelled before the pass was run on it; docs/design/passes.md
-says what it measured then and what was mended afterwards.
+`tuning` was looked at while the pass was made. `held_out` was labelled before the pass was run on it.
 """
 
 import sys
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.corpus
 
 FLOORS = {"tuning": (0.92, 0.96), "held_out": (0.95, 0.95)}
 """Precision and recall at least. A sentence that comes again once is none to these labels, but is to readers who knew no
-rule, whom version 5 follows: so most of what is wrong here is right by them (docs/design/passes.md)."""
+rule, whom version 5 follows: so most of what is wrong here is right by them."""
 
 
 @pytest.fixture(scope="module")
