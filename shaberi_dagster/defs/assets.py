@@ -12,7 +12,7 @@ import dagster as dg
 import pydantic
 
 from shaberi_dagster.defs.content import refuse_other_content
-from shaberi_dagster.defs.execution import canceled_when_interrupted
+from shaberi_dagster.defs.execution import canceled_when_interrupted, run_of
 from shaberi_dagster.defs.metadata import column_schema, question_sets_metadata, stage_result, with_questions
 from shaberi_dagster.defs.options import config_class, part_of
 from shaberi_dagster.defs.partitions import QUESTIONS, runs
@@ -159,13 +159,7 @@ ScoresConfig = config_class("ScoresConfig", "What to derive scores of.", _Part)
 MetricsConfig = config_class("MetricsConfig", "What to compare the run with.", _Part, _Gate)
 
 
-@dg.asset(
-    name=QUESTIONS,
-    group_name="evaluation",
-    kinds={"deltalake"},
-    owners=OWNERS,
-    metadata={"dagster/column_schema": column_schema(QUESTIONS), "dagster/table_name": QUESTIONS},
-)
+@operation(QUESTIONS, table=QUESTIONS, group_name="evaluation", kinds={"deltalake"})
 def questions(
     context: dg.AssetExecutionContext,
     workspace: WorkspaceResource,
@@ -188,14 +182,15 @@ def questions(
 def _bring_up_to_date(
     stage: type[Stage], context: dg.AssetExecutionContext, resource: WorkspaceResource, config: dg.Config
 ) -> Iterator[dg.MaterializeResult[None]]:
-    judging, asked, gate = part_of(config, _Judges), part_of(config, _Passes), part_of(config, _Gate)
-    workspace = resource.workspace(context.log, part_of(config, CallOptions))
-    names = part_of(config, _Part).benchmarks or list(ALL_BENCHMARKS)
-    check_known("benchmark", names, ALL_BENCHMARKS)
-    together = made_together(stage.name, context.partition_keys, workspace.lake)
-    results: list[StageResult] = []
     with canceled_when_interrupted(context):
-        for run_id in (key for key in context.partition_keys if key not in together):
+        judging, asked, gate = part_of(config, _Judges), part_of(config, _Passes), part_of(config, _Gate)
+        workspace = resource.workspace(context.log, part_of(config, CallOptions))
+        names = part_of(config, _Part).benchmarks or list(ALL_BENCHMARKS)
+        check_known("benchmark", names, ALL_BENCHMARKS)
+        run_ids = [run_of(key) for key in context.partition_keys]
+        together = made_together(stage.name, run_ids, workspace.lake)
+        results: list[StageResult] = []
+        for run_id in (run_id for run_id in run_ids if run_id not in together):
             refuse_other_content(context.run, run_id, names, workspace)
             if asked.passes:
                 add_pipeline(run_id, asked.passes, asked.pass_options, workspace)
@@ -206,13 +201,13 @@ def _bring_up_to_date(
             if asked.passes:
                 add_to_imported(together, asked.passes, asked.pass_options, workspace)
             results += reprocess_imported(stage.name, together, names, workspace, again=judging.reprocess)
-    if len(context.partition_keys) == 1:  # of several runs no texts are shown
+    if len(run_ids) == 1:  # of several runs no texts are shown
         results = [with_questions(result, workspace.lake) for result in results]
     yield stage_result(stage, results)
 
 
 def _asset_of(stage: type[Stage], description: str, config_type: type[dg.Config]) -> dg.AssetsDefinition:
-    """Make the asset of a stage; a backfill of many runs is one Dagster run."""
+    """Make the asset of a stage; in a backfill each run has a Dagster run of its own, and fails alone."""
 
     # Without a return type, which Dagster would take for that of the output.
     def body(  # type: ignore[no-untyped-def]  # noqa: ANN202
@@ -226,7 +221,7 @@ def _asset_of(stage: type[Stage], description: str, config_type: type[dg.Config]
     spec = dg.AssetSpec(
         name,
         deps=[needed.name for needed in stage.needs] or [QUESTIONS],
-        description=description,
+        description=f"{description} Click Materialize and choose runs.",
         group_name="evaluation",
         kinds=set(stage.kinds),
         owners=OWNERS,
@@ -242,7 +237,6 @@ def _asset_of(stage: type[Stage], description: str, config_type: type[dg.Config]
             for check, text in checks.items()
         ],
         can_subset=True,  # so that checks made on request alone need no result
-        backfill_policy=dg.BackfillPolicy.single_run(),
     )
     return declare(body)
 

@@ -18,20 +18,20 @@ from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
 
 _OPERATIONS = {
-    "decide": (decisions, "Decide between models: name them in the launchpad."),
-    "link": (links, "Link imported and new scores of a judge: name it in the launchpad."),
-    "audit": (audits, "Audit verdicts of rules: name their number and the model in the launchpad."),
+    "decide": (decisions, "Decide between models: click Materialize and name them."),
+    "link": (links, "Link imported and new scores of a judge: click Materialize and name it."),
+    "audit": (audits, "Audit verdicts of rules: click Materialize, and give their number and the model."),
     "calibrate_decisions": (
         decision_calibrations,
-        "Replay past decisions of each judge, with families of models held out.",
+        "Replay past decisions of each judge: click Materialize. Families of models are held out.",
     ),
     "import_legacy": (
         legacy_import,
-        "Import trees of the old Shaberi suite: a partition for each, whose folder is named in the launchpad.",
+        "Import trees of the old Shaberi suite: click the arrow beside Materialize, Open launchpad, Add new partition.",
     ),
     "import_ensemble": (
         ensemble_import,
-        "Import caches of the ensemble evaluation: name their files or folders in the launchpad.",
+        "Import caches of the ensemble evaluation: click Materialize, and name their files or folders.",
     ),
 }
 """Jobs that make one asset, by name: the asset, and what the UI says of the job."""

@@ -17,7 +17,7 @@ from shaberi_dagster.deciding.link_request import LinkRequest
 from shaberi_dagster.deciding.request import DecisionRequest
 from shaberi_dagster.defs.assets import operation
 from shaberi_dagster.defs.imports import IMPORT
-from shaberi_dagster.defs.metadata import markdown_table
+from shaberi_dagster.defs.metadata import markdown_table, rounded
 from shaberi_dagster.defs.options import config_class, part_of
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.lake.schemas import LINKS
@@ -56,7 +56,7 @@ def decisions(
             }
             curve.append(row)
             # Dagster takes no number that is NaN.
-            numbers = {name: value for name, value in row.items() if value == value}  # noqa: PLR0124
+            numbers = {name: rounded(value) for name, value in row.items() if value == value}  # noqa: PLR0124
             context.log_event(dg.AssetObservation(DECISION, metadata=numbers))
 
     decide(decision, place, after_round)
@@ -104,13 +104,7 @@ def links(
 AuditConfig = config_class("AuditConfig", "What to audit, and how to make calls.", AuditRequest, CallOptions)
 
 
-@operation(
-    AUDIT,
-    table=AUDIT,
-    deps=["judgements"],
-    group_name="decisions",
-    kinds={"openai", "deltalake"},
-)
+@operation(AUDIT, table=AUDIT, deps=["judgements"], group_name="decisions", kinds={"openai", "deltalake"})
 def audits(
     context: dg.AssetExecutionContext,
     workspace: WorkspaceResource,

@@ -7,7 +7,7 @@ import sqlite3
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ import dagster as dg
 import sqlalchemy
 import yaml
 
+from shaberi_dagster.defs.content import CONTENT_TAG
 from shaberi_dagster.lake.files import swap_in
 from shaberi_dagster.lake.journal.locks import LOCKS_FOLDER, exclusive_lock
 from shaberi_dagster.settings import broker_url, check_writable, database_url
-from shaberi_dagster.util.errors import ConfigurationError, PartitionBusyError, is_interrupt
-from shaberi_dagster.util.identity import names_of
+from shaberi_dagster.util.errors import ConfigurationError, PartitionBusyError, ShaberiError, is_interrupt
+from shaberi_dagster.util.identity import names_of, run_id_of
 from shaberi_dagster.util.permissions import let_group_write, make_folder
 
 INTERRUPTS = (KeyboardInterrupt, dg.DagsterExecutionInterruptedError)
@@ -33,11 +34,13 @@ def canceled_when_interrupted(context: dg.OpExecutionContext | dg.AssetExecution
     """Within this context Ctrl-C, `kill` and the end of the server cancel the Dagster run.
 
     Dagster itself takes only the UI's Terminate for a cancellation and calls all other interrupts failures, except
-    of runs that go on on another worker when theirs ends: those are left to it.
+    of runs that go on on another worker when theirs ends: those are left to it. A `ShaberiError` is one line in the UI.
     """
     try:
         yield
     except BaseException as error:
+        if isinstance(error, ShaberiError) and CONTENT_TAG not in context.run.tags:  # who submitted it reads the error
+            raise dg.Failure(str(error), allow_retries=False) from None
         if not is_interrupt(error):
             raise
         run = context.instance.get_run_by_id(context.run.run_id)
@@ -171,7 +174,7 @@ def prepare_home(home: Path) -> None:
     path = home / "dagster.yaml"
     config = _INSTANCE_CONFIGS.get((bool(database_url()), bool(broker_url())))
     if config is None:
-        raise ConfigurationError("SHABERI_BROKER_URL is of a cluster, which needs SHABERI_DATABASE_URL as well")
+        raise ConfigurationError("SHABERI_BROKER_URL needs SHABERI_DATABASE_URL as well")
     written = path.read_text(encoding="utf-8") if path.exists() else None
     # A beginning of our text is what a killed process had written of it.
     if written != config and (
@@ -198,6 +201,17 @@ def _settings(text: str) -> dict[str, Any]:
     return settings
 
 
+def key_of(run_id: str) -> str:
+    """Return the partition key of a run."""
+    return "@@".join(names_of(run_id))
+
+
+def run_of(key: str) -> str:
+    """Return the `run_id` of a partition key."""
+    model, _, run_tag = key.partition("@@")
+    return run_id_of(model, run_tag)
+
+
 @contextmanager
 def recorded_run(
     instance: dg.DagsterInstance, partition_key: str | None, tags: Mapping[str, str]
@@ -219,14 +233,16 @@ def recorded_run(
     # Dagster's Jobs page shows runs of known code locations alone.
     own = {LOCK_TAG: socket.gethostname(), ".dagster/repository": f"__repository__@{LOCATION}"}
     if partition_key and "@@" in partition_key:
-        own |= dict(zip((MODEL_TAG, RUN_TAG_TAG), names_of(partition_key), strict=True))
+        own |= dict(zip((MODEL_TAG, RUN_TAG_TAG), partition_key.split("@@"), strict=True))
     record = {"instance": instance, "partition_key": partition_key, "run_id": dagster_run_id, "tags": {**own, **tags}}
     try:
-        with _lock_of(home, dagster_run_id, busy=None):
+        with exclusive_lock(home, f"run-{dagster_run_id}", busy=None, shared="dagster"):
             try:
                 yield record
             finally:
                 _lock_file(home, dagster_run_id).unlink(missing_ok=True)
+    except dg.Failure as failure:  # the command says what was behind it
+        raise failure.__context__ or failure from None
     except INTERRUPTS:
         # Outside of asset bodies: before the first step, or between two events.
         run = instance.get_run_by_id(dagster_run_id)
@@ -249,15 +265,12 @@ def close_dead_runs(instance: dg.DagsterInstance) -> list[str]:
         if host is None or (host != socket.gethostname() and database_url() is None):
             continue
         # It had its lock, and has it no longer.
-        with suppress(PartitionBusyError), _lock_of(home, run.run_id, busy="at work"):
+        lock = exclusive_lock(home, f"run-{run.run_id}", busy="at work", shared="dagster")
+        with suppress(PartitionBusyError), lock:
             instance.report_run_canceled(run, "the process exited unexpectedly; finished calls are in the journal")
             _lock_file(home, run.run_id).unlink(missing_ok=True)
             closed.append(run.run_id)
     return closed
-
-
-def _lock_of(home: Path, dagster_run_id: str, busy: str | None) -> AbstractContextManager[None]:
-    return exclusive_lock(home, f"run-{dagster_run_id}", busy=busy, shared="dagster")
 
 
 def _lock_file(home: Path, dagster_run_id: str) -> Path:

@@ -8,6 +8,7 @@ import polars as pl
 from pydantic import Field
 
 from shaberi_dagster.defs.assets import operation
+from shaberi_dagster.defs.execution import run_of
 from shaberi_dagster.defs.metadata import markdown_table
 from shaberi_dagster.defs.partitions import runs
 from shaberi_dagster.defs.resources import WorkspaceResource
@@ -78,7 +79,7 @@ def results(
     done = export_runs(
         place.lake,
         folder,
-        run_ids=context.partition_keys,
+        run_ids=list(map(run_of, context.partition_keys)),
         compact=config.compact,
         environment=place.environment,
         changed=place.reporter.changed,

@@ -10,7 +10,7 @@ import dagster as dg
 from pydantic import Field
 
 from shaberi_dagster.defs.assets import import_checks, operation
-from shaberi_dagster.defs.metadata import markdown_table
+from shaberi_dagster.defs.metadata import markdown_table, rounded
 from shaberi_dagster.defs.resources import WorkspaceResource
 from shaberi_dagster.exchange.caches import import_ensemble
 from shaberi_dagster.exchange.trees.importing import (
@@ -44,7 +44,7 @@ class LegacyImportConfig(dg.Config):
 
     trees: list[str] = Field(
         default=[],
-        description="Where the trees are, as NAME=FOLDER; one that is not named is where it was at its last import.",
+        description="Folders of the trees, as [NAME=FOLDER]; one that is left out is where it was at its last import.",
     )
     tag: str = Field(default=DEFAULT_TAG, description="Tag of the runs.")
     models: str = Field(default="*", description="Only models whose file names match: a part of a tree at a time.")
@@ -64,7 +64,8 @@ def legacy_import(
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks, Dagster wants the bare class
     """Trees of the old Shaberi suite as runs of this lake; what is there already is not read again.
 
-    Started without a partition it imports all trees that are named, and their partitions are materialized as well.
+    The first time: click the arrow beside Materialize, Open launchpad, Add new partition; name the tree, and write
+    NAME=FOLDER into trees. Again: click Materialize and choose trees.
     """
     place, given = workspace.workspace(context.log), named_trees(config.trees)
     of_partitions = context.has_partition_key or context.has_partition_key_range
@@ -77,8 +78,8 @@ def legacy_import(
         "models read": result.models_read,
         "models already there": result.models_there,
         "runs imported": result.runs.height,
-        "megabytes read": result.bytes_read / 1e6,
-        "seconds": result.seconds,
+        "megabytes read": rounded(result.bytes_read / 1e6),
+        "seconds": rounded(result.seconds),
     }
     left_out = {"lines quarantined": counted.quarantine.height, "files not read": counted.left_out.height}
     checks = import_checks(counted.discrepancies(), left_out)

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import dagster as dg
 
 from shaberi_dagster.defs.assets import ASSETS
-from shaberi_dagster.defs.execution import QUIET, STARTED_BY_TAG, canceled_when_interrupted, recorded_run
+from shaberi_dagster.defs.execution import QUIET, STARTED_BY_TAG, canceled_when_interrupted, key_of, recorded_run
 from shaberi_dagster.defs.options import config_class, given, stage_config
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource, working_in
@@ -20,7 +20,6 @@ from shaberi_dagster.runs.stages.evaluation import check_keys
 from shaberi_dagster.runs.stages.ordered import STAGE_NAMES
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
-from shaberi_dagster.util.errors import ShaberiError
 
 EVALUATE = "evaluate"
 
@@ -28,7 +27,7 @@ EVALUATE = "evaluate"
 evaluate: Any = dg.define_asset_job(  # Dagster's type has no public name
     EVALUATE,
     selection=dg.AssetSelection.assets(*STAGE_NAMES),
-    description="Bring all stages of a registered run up to date. Choose the run as the partition.",
+    description="Bring registered runs up to date: click Materialize all, choose the runs, and launch them.",
 )
 
 
@@ -54,7 +53,7 @@ def run_in_process(
     """Materialize stages of one registered run here and now.
 
     Args:
-        run_id: Its partition key.
+        run_id: The run.
         ops: Which stages, and how: see `stage_config`.
         instance: Where Dagster records it.
         workspace: Where to read and write.
@@ -64,18 +63,16 @@ def run_in_process(
         KeyboardInterrupt: Interrupted; Dagster has the run as canceled, finished calls are in the journal.
     """
     assets = [dg.AssetKey(stage) for stage in ops]
-    with recorded_run(instance, run_id, tags or {}) as record, working_in(workspace):
+    with recorded_run(instance, key_of(run_id), tags or {}) as record, working_in(workspace):
         evaluating_job().execute_in_process(run_config=QUIET | {"ops": ops}, asset_selection=assets, **record)
 
 
-_LIMITER = ("limiter", "max_concurrency")
-"""Settings of commands: the launchpad has `concurrency`."""
 RunRequestConfig = config_class(
     "RunRequestConfig",
     "What to evaluate, and how to make calls.",
     RunRequest,
     CallOptions,
-    without=(*_LIMITER, "settings"),
+    without=("limiter", "max_concurrency", "settings"),  # the launchpad has `concurrency`
 )
 _NEW_RUN = "evaluate_new_run"
 _EXAMPLE = {
@@ -108,29 +105,26 @@ def evaluate_new_run(
     config: RunRequestConfig,  # type: ignore[valid-type]
     workspace: WorkspaceResource,
 ) -> Iterator[dg.Output[str]]:
-    """Store the RunSpec, register its partition, and materialize it."""
-    try:
+    """Make the run a partition, and evaluate it."""
+    with canceled_when_interrupted(context):
         request, options = request_from(given(config))
         place = workspace.workspace(context.log, options)
         spec = register(request, place, context.instance)
         evaluation = urlencode({"q[0]": f"tag:{STARTED_BY_TAG}={context.run_id}"})
-        partition = urlencode({"view": "partitions", "partition": spec.run_id})
+        partition = urlencode({"view": "partitions", "partition": key_of(spec.run_id)})
         links = {
             "evaluation": dg.MetadataValue.url(f"/runs?{evaluation}"),
             "scores": dg.MetadataValue.url(f"/assets/metrics?{partition}"),
         }
-        yield dg.Output(spec.run_id, metadata=links)
-        with canceled_when_interrupted(context):
-            ops = stage_config(options, STAGE_NAMES, list(spec.benchmarks))
-            tags = {STARTED_BY_TAG: context.run_id}
-            run_in_process(spec.run_id, ops, instance=context.instance, workspace=place, tags=tags)
-    except ShaberiError as error:
-        raise dg.Failure(str(error)) from None  # one line, not where it was raised
+        yield dg.Output(key_of(spec.run_id), metadata=links)
+        ops = stage_config(options, STAGE_NAMES, list(spec.benchmarks))
+        tags = {STARTED_BY_TAG: context.run_id}
+        run_in_process(spec.run_id, ops, instance=context.instance, workspace=place, tags=tags)
 
 
 @dg.job(
     config={"ops": {_NEW_RUN: {"config": _EXAMPLE}}},
-    description="Start a new run: write your model, judges and their addresses over the example in the launchpad.",
+    description="Start a new run: write your own over the example in Launchpad, and click Launch Run.",
 )
 def new_run() -> None:
     """Register and materialize a run that does not exist yet."""
@@ -145,7 +139,7 @@ def compact_tables(context: dg.OpExecutionContext, workspace: WorkspaceResource)
         context.log.info("%s: %s", table, counts)
 
 
-@dg.job(description="Merge the lake's small files; makes queries over many runs fast.")
+@dg.job(description="Merge the lake's small files, for fast queries: open Launchpad, click Launch Run.")
 def compact() -> None:
     """Compact and vacuum every table."""
     compact_tables()

@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
+from shaberi_dagster.defs.execution import key_of
 from shaberi_dagster.lake.schemas import TABLES
 from shaberi_dagster.lake.store import Lake
 from shaberi_dagster.runs.stages.base import Stage, StageResult
@@ -94,17 +95,17 @@ def _metadata(outcomes: Sequence[StageResult]) -> Mapping[str, Any]:
     run_ids = list(dict.fromkeys(outcome.run_id for outcome in outcomes))
     if len(run_ids) > 1:
         facts = [
-            {"run": outcome.run_id, "benchmark": outcome.benchmark}
-            | {name: "" if value is None else str(value) for name, value in outcome.facts.items()}
+            {"run": key_of(outcome.run_id), "benchmark": outcome.benchmark}
+            | {name: "" if value is None else str(rounded(value)) for name, value in outcome.facts.items()}
             for outcome in outcomes
         ]
         by_run = dg.MetadataValue.md(markdown_table(pl.DataFrame(facts, infer_schema_length=None)))
         return metadata | {"runs": len(run_ids), "facts by run": by_run}
     model, run_tag = names_of(run_ids[0])
-    metadata |= {"run": run_ids[0], "model": model, "tag": run_tag}
+    metadata |= {"run": key_of(run_ids[0]), "model": model, "tag": run_tag}
     for outcome in outcomes:
         of = f"{outcome.benchmark}: "
-        metadata |= {of + name: _rounded(value) for name, value in outcome.facts.items() if value is not None}
+        metadata |= {of + name: rounded(value) for name, value in outcome.facts.items() if value is not None}
         metadata |= {f"{of}scores of {judge}": text for judge, text in score_histograms(outcome).items()}
         if outcome.stage == "metrics":
             named = ["--model", model, "--tag", run_tag, "--benchmark", outcome.benchmark]
@@ -118,18 +119,18 @@ def _metadata(outcomes: Sequence[StageResult]) -> Mapping[str, Any]:
     return metadata
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """A number, or numbers by name, as people read them."""
     if isinstance(value, float):
         return round(value, _DECIMALS)
-    return {name: _rounded(part) for name, part in value.items()} if isinstance(value, Mapping) else value
+    return {name: rounded(part) for name, part in value.items()} if isinstance(value, Mapping) else value
 
 
 def _check(key: str, name: str, outcomes: Sequence[StageResult]) -> dg.AssetCheckResult:
     """The result of a check over all benchmarks and runs; of a failed one it names those that failed."""
     runs = {outcome.run_id for outcome in outcomes}
     found = [
-        (f"{outcome.run_id} {outcome.benchmark}" if len(runs) > 1 else outcome.benchmark, check)
+        (f"{key_of(outcome.run_id)} {outcome.benchmark}" if len(runs) > 1 else outcome.benchmark, check)
         for outcome in outcomes
         for check in outcome.checks
         if check.name == name

@@ -15,6 +15,8 @@ from shaberi_dagster.runs.spec import SINGLE, CallOptions
 from shaberi_dagster.runs.stages.judgements import Judgements
 from shaberi_dagster.runs.stages.ordered import CALLING_NAMES
 from shaberi_dagster.runs.stages.pass_outputs import PassOutputs
+from shaberi_dagster.util.errors import ConfigurationError
+from shaberi_dagster.util.names import message_of
 
 ModelT = TypeVar("ModelT", bound=pydantic.BaseModel)
 _CHOICES = {"benchmarks", "strategies", "passes"}
@@ -50,8 +52,16 @@ def given(config: dg.Config) -> dict[str, Any]:
 
 
 def part_of(config: dg.Config, model: type[ModelT]) -> ModelT:
-    """Make the model of the given values that belong to it."""
-    return model(**{name: value for name, value in given(config).items() if name in model.model_fields})
+    """Make the model of the given values that belong to it.
+
+    Raises:
+        ConfigurationError: One is wrong; the message names its field.
+    """
+    try:
+        return model(**{name: value for name, value in given(config).items() if name in model.model_fields})
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigurationError(f"{'.'.join(map(str, first['loc']))}: {message_of(first)}") from None
 
 
 def stage_config(
@@ -82,14 +92,11 @@ def _type_of(name: str, field: FieldInfo) -> Any:
     if len(get_args(field.annotation)) > 2:  # noqa: PLR2004  (several kinds: the model reads the text)
         return Any
     if get_origin(kind) is Literal:
-        return _words(name, get_args(kind)) | None
+        make: Any = StrEnum
+        return make(name, list(get_args(kind))) | None
     completers = (mark.completer for mark in field.metadata if isinstance(mark, Parameter))
     named = next((completer.kind for completer in completers if isinstance(completer, Names)), None)
     if kind == list[str] and named in _CHOICES:
-        words = [SINGLE] if named == "strategies" else []
-        return GenericAlias(list, _words(name, [*words, *known(named)])) | None
+        words = [SINGLE, *known(named)] if named == "strategies" else known(named)
+        return GenericAlias(list, StrEnum(name, list(words))) | None
     return field.annotation
-
-
-def _words(name: str, words: Sequence[str]) -> Any:
-    return StrEnum(name, list(words))

@@ -2,19 +2,19 @@
 
 import dagster as dg
 
+from shaberi_dagster.defs.execution import key_of
 from shaberi_dagster.defs.metadata import question_sets_metadata
 from shaberi_dagster.runs.spec import RunSpec
 
 RUNS_NAME = "runs"
 QUESTIONS = "questions"
 runs = dg.DynamicPartitionsDefinition(name=RUNS_NAME)
-"""A key is `{model_safe}@@{run_tag}`; it is registered when a RunSpec is stored."""
+"""A key is `MODEL@@TAG`, as commands write both; it is registered when a RunSpec is stored."""
 
 
 def add_partition(spec: RunSpec, instance: dg.DagsterInstance) -> None:
     """Make a run a partition, once, and its question sets known to Dagster."""
-    if not instance.has_dynamic_partition(RUNS_NAME, spec.run_id):
-        instance.add_dynamic_partitions(RUNS_NAME, [spec.run_id])
+    instance.add_dynamic_partitions(RUNS_NAME, [key_of(spec.run_id)])
     last = instance.get_latest_materialization_event(dg.AssetKey(QUESTIONS))
     # Without any the UI warns that the questions are missing.
     if last is None or last.asset_materialization is None:

@@ -38,11 +38,11 @@ def reprocess_runs(
     context: dg.OpExecutionContext, config: ReprocessConfig, workspace: WorkspaceResource
 ) -> dict[str, int]:
     """Make the runs again; imported ones all at once, the others as partitions."""
-    place = workspace.workspace(context.log, _NO_CALL)
-    chosen = chosen_runs(place.lake, config.models, config.tags, config.sources)["run_id"].to_list()
-    if not chosen:
-        raise ConfigurationError('no runs match; `shaberi sql "select run_id, status from runs"` lists them')
-    imported = imported_among(chosen, place.lake)
+    with canceled_when_interrupted(context):
+        place = workspace.workspace(context.log, _NO_CALL)
+        if not (chosen := chosen_runs(place.lake, config.models, config.tags, config.sources)["run_id"].to_list()):
+            raise ConfigurationError('no runs match; `shaberi sql "select run_id, status from runs"` lists them')
+        imported = imported_among(chosen, place.lake)
     with canceled_when_interrupted(context), place.published_at_the_end():
         if imported and config.passes:
             add_to_imported(imported, config.passes, config.pass_options, place)
@@ -61,7 +61,7 @@ def reprocess_runs(
 
 
 @dg.job(
-    description="Parse stored judge outputs again, apply passes, and derive scores and metrics again; no call is made.",
+    description="Parse, apply passes and score again, without a call: name runs in Launchpad, click Launch Run.",
 )
 def reprocess() -> None:
     """Make stored runs again."""

@@ -268,7 +268,7 @@ class Evaluation:
                 reasons.append(f"{stage}: {failures}" + "".join(f", such as {message}" for message, _ in messages))
         reasons += [reason for spec in self.specs if (reason := self._incomplete(spec))]
         silent = silent_benchmarks(self.workspace.lake, keys) if not reasons else ()
-        reasons += [f"all answers of {name} are empty" for name in silent]
+        reasons += [f"all answers of {', '.join(silent)} are empty"] if silent else []
         told = printable("; ".join(reasons)) or "some parts failed"
         again = ", the same command tries again" if self._evaluated else ""
         return f"{told}; `shaberi sql failures` tells more{again}"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 
+from shaberi_dagster.defs.execution import key_of, run_of
 from shaberi_dagster.defs.jobs import EVALUATE, evaluate, register
 from shaberi_dagster.defs.options import stage_config
 from shaberi_dagster.defs.partitions import RUNS_NAME, runs
@@ -23,7 +24,7 @@ _MOST_RUNS = 100
     job=evaluate,
     minimum_interval_seconds=15,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Registers and evaluates each YAML file put into the folder of run specs; each content once.",
+    description="Evaluates each YAML file that you put into SHABERI_RUN_SPECS, once for each content.",
 )
 def run_spec_folder(
     context: dg.SensorEvaluationContext, workspace: WorkspaceResource
@@ -52,7 +53,7 @@ def _requested(path: Path, place: Workspace, context: dg.SensorEvaluationContext
     return dg.RunRequest(
         run_key=run_key,
         job_name=EVALUATE,
-        partition_key=spec.run_id,
+        partition_key=key_of(spec.run_id),
         run_config={"ops": stage_config(options, STAGE_NAMES, ())},
     )
 
@@ -66,16 +67,16 @@ def lake_runs(context: dg.SensorEvaluationContext, workspace: WorkspaceResource)
     """Make such runs partitions; complete and imported ones have materialized assets, some at a time."""
     instance, lake = context.instance, workspace.workspace().lake
     rows = lake.read("runs", columns=["run_id", "status", "import_tag"])
-    unknown = sorted(set(rows["run_id"]) - set(instance.get_dynamic_partitions(RUNS_NAME)))
+    unknown = sorted(set(map(key_of, rows["run_id"])) - set(instance.get_dynamic_partitions(RUNS_NAME)))
     complete = set(rows.filter(status="complete")["run_id"])
     imported = set(rows.drop_nulls("import_tag")["run_id"])
-    shown = instance.get_materialized_partitions(dg.AssetKey(Answers.name))
+    shown = set(map(run_of, instance.get_materialized_partitions(dg.AssetKey(Answers.name))))
     unshown = sorted((complete | imported) - shown)[:_MOST_RUNS]
     if not (unknown or unshown):
         return dg.SkipReason("Dagster knows all runs of the lake")
     made = {stage: set(lake.read(stage, {"run_id": unshown}, ["run_id"])["run_id"]) for stage in STAGE_NAMES}
     events = [
-        dg.AssetMaterialization(stage, partition=run_id, description="made without a Dagster run")
+        dg.AssetMaterialization(stage, partition=key_of(run_id), description="made without a Dagster run")
         for run_id in unshown
         for stage in STAGE_NAMES
         # A complete run lacks no stage; an imported one may have answers that no one judged.

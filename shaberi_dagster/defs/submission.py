@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from shaberi_dagster.defs.content import CONTENT_TAG, content_of
-from shaberi_dagster.defs.execution import QUIET
+from shaberi_dagster.defs.execution import QUIET, key_of
 from shaberi_dagster.defs.jobs import evaluating_job
 from shaberi_dagster.defs.launcher import submit_run
 from shaberi_dagster.defs.partitions import add_partition
@@ -72,7 +72,7 @@ class ByWorkers:
         Raises:
             ConfigurationError: A worker would refuse it, and nothing was queued.
         """
-        self._at_work[spec.run_id] = submitted(spec.run_id, self._instance)
+        self._at_work[spec.run_id] = submitted(key_of(spec.run_id), self._instance)
         if not self._at_work[spec.run_id]:
             judging = ops.get(Judgements.name, {"config": {}})["config"]
             if not judging.get("reprocess"):
@@ -188,7 +188,7 @@ def submit(run_id: str, ops: Mapping[str, Any], workspace: Workspace, instance: 
         evaluating_job(),
         instance,
         run_config=QUIET | {"ops": ops},
-        tags={_PARTITION_TAG: run_id, **tags, CONTENT_TAG: orjson.dumps(content).decode()},
+        tags={_PARTITION_TAG: key_of(run_id), **tags, CONTENT_TAG: orjson.dumps(content).decode()},
         asset_selection={dg.AssetKey(stage) for stage in ops},
     )
 
@@ -234,7 +234,7 @@ def _patience(note: Callable[[str], object]) -> Retrying:
 
     def tell(state: RetryCallState) -> None:
         if state.attempt_number == 1:
-            note("the database of the cluster is gone; looking on when it is back")
+            note("the database of the cluster is gone; the watch continues when it is back")
 
     return Retrying(
         retry=retry_if_exception_type(_DATABASE_ERRORS),

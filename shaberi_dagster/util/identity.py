@@ -62,7 +62,7 @@ def safe_name(name: str) -> str:
 
 
 def run_id_of(model: str, run_tag: str) -> str:
-    """The identity of a run, which is also its Dagster partition key."""
+    """The identity of a run: names that are safe as folders."""
     return f"{safe_name(model)}@@{run_tag}"
 
 

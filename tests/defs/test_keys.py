@@ -221,7 +221,7 @@ def test_a_decision_of_the_launchpad_can_have_no_key_sent(
     config = _asked(mock, candidates=["one", "two"], api_key_variable="AWS_SECRET_ACCESS_KEY")
     del config["model"]
 
-    with pytest.raises(ConfigurationError, match="AWS_SECRET_ACCESS_KEY is not bound to"):
+    with pytest.raises(dg.Failure, match="AWS_SECRET_ACCESS_KEY is not bound to"):
         dg.materialize(
             [decisions],
             instance=instance,

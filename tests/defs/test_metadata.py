@@ -83,7 +83,7 @@ def test_model_and_tag_are_as_people_write_them_and_numbers_are_rounded() -> Non
 
     metadata = stage_result(Judgements, [_outcome(run_id="org__a%5F%5Fb@@july", facts=facts)]).metadata
 
-    assert (metadata["run"], metadata["model"], metadata["tag"]) == ("org__a%5F%5Fb@@july", "org/a__b", "july")
+    assert (metadata["run"], metadata["model"], metadata["tag"]) == ("org/a__b@@july", "org/a__b", "july")
     assert (metadata["elyza: mean_score"], metadata["elyza: scores"]) == (0.667, {"judge": 0.333})
 
 

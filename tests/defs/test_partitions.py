@@ -42,7 +42,7 @@ def test_own_and_imported_runs_are_shown_once(
             another.report_runless_asset_event(event)
         assert isinstance(_look(another), dg.SkipReason)
 
-    answered, graded = "org%5F%5Fmodel@@legacy-tree", "google%3Asmall@@legacy-baseline"
+    answered, graded = "org__model@@legacy-tree", "google:small@@legacy-baseline"
     assert set(request.partition_keys) == {own.run_id, answered, graded}
     shown = {(event.asset_key.to_user_string(), event.partition) for event in found.asset_events}
     assert shown == {("answers", answered), *((stage, graded) for stage in STAGE_NAMES)}

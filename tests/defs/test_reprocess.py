@@ -55,13 +55,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RunSp
 
 
 @pytest.fixture
-def own(
-    made: tuple[Path, RunSpec, MockEndpoint], tmp_path: Path, instance: dg.DagsterInstance, workspace: Workspace
-) -> RunSpec:
+def own(made: tuple[Path, RunSpec, MockEndpoint], tmp_path: Path, instance: dg.DagsterInstance) -> RunSpec:
     """The own run, in a copy of this lake whose two runs the instance knows."""
     folder, spec, _ = made
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
-    instance.add_dynamic_partitions(RUNS_NAME, workspace.lake.read("runs")["run_id"].to_list())
+    instance.add_dynamic_partitions(RUNS_NAME, [spec.run_id, "org__model@@legacy-tree"])
     return spec
 
 
@@ -146,7 +144,7 @@ def test_an_imported_run_takes_passes_from_the_launchpad_of_its_assets(
     stages = ("pass_outputs", "scores", "metrics")
     result = defs.resolve_job_def(EVALUATE).execute_in_process(
         instance=instance,
-        partition_key=_IMPORTED,
+        partition_key="org__model@@legacy-tree",
         asset_selection=[dg.AssetKey(stage) for stage in stages],
         run_config={"ops": {"pass_outputs": {"config": _LOWER}}},
     )

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import dagster as dg
 import pytest
 import yaml
 from playwright.sync_api import BrowserContext, Locator, Page, ViewportSize, expect
 
-from shaberi_dagster.defs.execution import open_instance
+from shaberi_dagster.defs.execution import key_of, open_instance, run_of
 from shaberi_dagster.defs.imports import IMPORT
 from shaberi_dagster.defs.jobs import register
 from shaberi_dagster.lake.journal.files import JOURNAL_FOLDER
@@ -113,8 +114,8 @@ class Ui:
 
         return self.server.wait_for(found)
 
-    def rows(self, table: str, run_id: str) -> list[dict[str, Any]]:
-        return list(Lake(self.settings.warehouse).read(table, {"run_id": run_id}).iter_rows(named=True))
+    def rows(self, table: str, key: str) -> list[dict[str, Any]]:
+        return list(Lake(self.settings.warehouse).read(table, {"run_id": run_of(key)}).iter_rows(named=True))
 
     def request(self, **changes: Any) -> dict[str, Any]:
         """A small run on the mock endpoint."""
@@ -125,7 +126,7 @@ class Ui:
         """A run that is registered, with nothing made of it yet."""
         request = RunRequest.model_validate(self.request(**changes))
         with open_instance(self.settings.dagster_home) as instance:
-            return register(request, Workspace(self.settings, environment={}), instance).run_id
+            return key_of(register(request, Workspace(self.settings, environment={}), instance).run_id)
 
 
 @pytest.fixture(scope="module")
@@ -171,20 +172,20 @@ def test_the_graph_shows_every_stage(ui: Ui, command_line_run: str) -> None:
 
 
 def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui: Ui) -> None:
-    run_id = ui.register(model="org/model", tag="clicked", benchmarks=["elyza"])
+    key = ui.register(model="org/model", tag="clicked", benchmarks=["elyza"])
 
     with ui.page(f"/locations/{_LOCATION}/jobs/evaluate", anew=True) as page:
         page.get_by_role("button", name="Materialize all").click()
         page.get_by_text("Select a partition or create one").click()
-        page.keyboard.type(run_id)
-        page.get_by_text(run_id, exact=True).filter(visible=True).first.click()
+        page.keyboard.type(key)
+        page.get_by_text(key, exact=True).filter(visible=True).first.click()
         page.get_by_text("Launch runs to materialize").click()
         page.get_by_role("button", name="Launch 1 run").click()
-        ui.server.wait_for(lambda: ui.runs(dagster__partition=run_id))
-    ui.wait_for_status("SUCCESS", dagster__partition=run_id)
+        ui.server.wait_for(lambda: ui.runs(dagster__partition=key))
+    ui.wait_for_status("SUCCESS", dagster__partition=key)
 
-    assert [row["status"] for row in ui.rows("runs", run_id)] == ["complete"]
-    at_the_run = urlencode({"view": "partitions", "partition": run_id})
+    assert [row["status"] for row in ui.rows("runs", key)] == ["complete"]
+    at_the_run = urlencode({"view": "partitions", "partition": key})
     with ui.page(f"/assets/judgements?{at_the_run}", anew=True) as page:
         metadata = page.locator("table").filter(has_text="prompt_tokens")
         for name in ("planned", "failures_by_class", "completion_tokens", "score_sources"):
@@ -266,7 +267,7 @@ def test_a_file_in_the_folder_of_run_specs_is_evaluated_without_a_click(ui: Ui) 
 
 
 def test_a_terminated_run_is_canceled_and_its_finished_calls_are_kept(ui: Ui) -> None:
-    run_id = ui.register(model="stopped", benchmarks=["mt_bench"], limit=3)
+    key = ui.register(model="stopped", benchmarks=["mt_bench"], limit=3)
     already = ui.mock.stats()["answered"]
 
     def answer_one(body: dict[str, Any], _: int) -> str:
@@ -274,21 +275,21 @@ def test_a_terminated_run_is_canceled_and_its_finished_calls_are_kept(ui: Ui) ->
         return content_for(body)
 
     ui.mock.options.script = answer_one
-    at_the_run = urlencode({"view": "partitions", "partition": run_id})
+    at_the_run = urlencode({"view": "partitions", "partition": key})
     with ui.page(f"/assets/answers?{at_the_run}", anew=True) as page:
         page.get_by_role("button", name="Materialize").first.click()
         page.get_by_text("Launch runs to materialize").or_(page.get_by_text("Launch 1 run")).first.wait_for()
         page.get_by_role("button", name="Launch 1 run").click()
-        stopped = ui.wait_for_status("STARTED", dagster__partition=run_id)
+        stopped = ui.wait_for_status("STARTED", dagster__partition=key)
         ui.server.wait_for(lambda: ui.mock.stats()["answered"] == already + 1 and ui.mock.stats()["in_flight"] == 2)
     with ui.page(f"/runs/{stopped['runId']}", anew=True) as page:
         page.get_by_role("button", name="Terminate").click()
         page.get_by_role("dialog").or_(page.locator(".bp5-dialog, .bp4-dialog")).first.get_by_role(
             "button", name="Terminate"
         ).click()
-        ui.server.wait_for(lambda: ui.runs(dagster__partition=run_id)[0]["status"] == "CANCELED")
+        ui.server.wait_for(lambda: ui.runs(dagster__partition=key)[0]["status"] == "CANCELED")
 
-    journal = ui.settings.warehouse / JOURNAL_FOLDER / f"{run_id}.answers.jsonl"
+    journal = ui.settings.warehouse / JOURNAL_FOLDER / f"{key}.answers.jsonl"
     assert journal.read_text(encoding="utf-8").count('"request_hash"') == 1
 
 
@@ -297,7 +298,7 @@ def test_a_legacy_tree_is_a_partition_that_is_added_and_imported_by_clicking(ui:
     tree.answers("elyza", rows_of("elyza", ["一", "二"]), model="old__model")
     tree.judgements("elyza", rows_of("elyza", ["一", "二"], [3, 4]), "a", model="old__model")
     tree.answers("tengu", b'{"Answer": "no question"}\n', model="old__model")
-    run_id = "old%5F%5Fmodel@@legacy-attic"
+    key = "old__model@@legacy-attic"
 
     with ui.page(f"/assets/{IMPORT}") as page:
         page.get_by_role("button", name="Materialize").first.click()
@@ -326,8 +327,10 @@ def test_a_legacy_tree_is_a_partition_that_is_added_and_imported_by_clicking(ui:
             listed = page.locator("div").filter(has_text=re.compile(rf"^({check})+{result}$"))
             expect(listed.first).to_be_visible()
         expect(page.get_by_text("1 lines quarantined, 0 files not read")).to_be_visible()
-    with ui.page(f"/assets/answers?{urlencode({'view': 'partitions', 'partition': run_id})}") as page:
-        expect(page.get_by_text(run_id, exact=True).filter(visible=True).first).to_be_visible()
+    with open_instance(ui.settings.dagster_home) as instance:
+        ui.server.wait_for(lambda: key in instance.get_materialized_partitions(dg.AssetKey("answers")))
+    with ui.page(f"/assets/answers?{urlencode({'view': 'partitions', 'partition': key})}", anew=True) as page:
+        expect(page.get_by_text(key, exact=True).filter(visible=True).first).to_be_visible()
         expect(page.get_by_text("Materialized", exact=True)).to_be_visible()
 
 
