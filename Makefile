@@ -48,7 +48,8 @@ define install_lock
 endef
 
 demo: install ## evaluate MODEL (default: the embedded one) on the four Japanese benchmarks
-	$(BIN)/run-evals --model $(MODEL)
+	@echo '$(BIN)/run-evals --model $(MODEL)'
+	@$(BIN)/run-evals --model $(MODEL) || { code=$$?; echo 'make demo goes on where this stopped.' >&2; exit $$code; }
 	@echo 'Put the commands into your path: export PATH="$(CURDIR)/$(BIN):$$PATH"'
 	@echo 'Then look at its answers with inspect-output or shaberi view, and at its run in Dagster with shaberi ui.'
 

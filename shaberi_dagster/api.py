@@ -13,15 +13,15 @@ import duckdb
 from shaberi_dagster.lake.catalog import open_as_of, open_catalog, run_query
 from shaberi_dagster.lake.connections import frame_of, within
 from shaberi_dagster.lake.queries import find_query
+from shaberi_dagster.lake.statements import fetch
 from shaberi_dagster.reports.blocks import Document, Report, Row
 from shaberi_dagster.reports.declared import REPORTS
 from shaberi_dagster.reports.declared.sweep import read_sweep
-from shaberi_dagster.reports.questions import Filter, read_question, read_questions, read_runs
-from shaberi_dagster.reports.reading import read_report, report_frame
+from shaberi_dagster.reports.questions import Filter, read_question, read_questions
+from shaberi_dagster.reports.reading import find_side, read_report, report_frame
 from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
 from shaberi_dagster.reports.scores import ScoreReport, read_rankings, read_scores
 from shaberi_dagster.settings import Settings, warehouse_folder
-from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.permissions import private_files
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ class LakeReader:
         """The questions that some runs were asked, with a column for each run's score on the reported scale.
 
         Args:
-            runs: As MODEL@@TAG, or run ids; scores are over the judges that scored all of them there.
+            runs: Each a model, MODEL@@TAG or a run id; TAG can be that of several runs, which are averaged. Scores are
+                over the judges that scored all of them there.
             which: A filter as that of `inspect-output`: `benchmark:elyza score<5 sort:difference words`.
 
         Raises:
@@ -132,12 +133,9 @@ class LakeReader:
         import polars as pl
 
         with self._catalog() as catalog:
-            known = {
-                name: run for run in read_runs(catalog) for name in (run["run_id"], f"{run['model']}@@{run['run_tag']}")
-            }
-            if unknown := [name for name in runs if name not in known]:
-                raise ConfigurationError(f"the lake has no answers of {unknown[0]!r}")
-            found = read_questions(catalog, [known[name]["run_id"] for name in runs], Filter.parse(which))
+            known = fetch(catalog, "chosen_runs")
+            sides = [{"run_ids": find_side(known, name, name, None).run_ids} for name in runs]
+            found = read_questions(catalog, sides, Filter.parse(which))
             rows = [
                 {name: question[name] for name in _OF_QUESTION} | dict(zip(runs, question["scores"], strict=True))
                 for question in found

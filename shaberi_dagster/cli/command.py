@@ -39,14 +39,13 @@ FINE, GATE_FAILED, USAGE, FAILED_PARTS, INCONCLUSIVE, UNFORESEEN = 0, 1, 2, 3, 4
 _ORDER = (UNFORESEEN, INTERRUPTED, USAGE, GATE_FAILED, FAILED_PARTS, INCONCLUSIVE)
 _SOON_SECONDS = 0.01
 _SUCCESSORS = {
-    **dict.fromkeys(("run-evals", "quick-eval", "view-scores", "inspect-output"), "it is a command of its own"),
+    **dict.fromkeys(("run-evals", "quick-eval", "view-scores", "inspect-output"), "type its name without shaberi"),
     "scores": "`view-scores` shows scores",
     "search": "`shaberi view` searches with /, and `inspect-output --filter WORDS` on the terminal",
     "--question-timeout": "--call-deadline SECONDS bounds each call",
     "--no-cache": "--fresh uses no reply that another run has paid for",
     "--no-parallel": "--concurrency 1 makes one call at a time",
-    "regenerate-baseline": "`shaberi baseline promote NAME --model MODEL` names what a run got right",
-    "eval:regenerate-baseline": "`shaberi baseline promote NAME --model MODEL` names what a run got right",
+    "regenerate-baseline": "`shaberi baseline promote NAME --model MODEL` keeps what a run got right",
 }
 """Hints on words that are no commands here, and on what the ensemble evaluation's own program took."""
 

@@ -18,7 +18,7 @@ EPILOG = """Examples:
   shaberi decide gpt-5.1 --judge gpt-5.1 --sweep reasoning_effort=low,medium,high
 
 It asks the most telling questions first, in rounds, until the models are told apart or are equal within the margin.
-Stored scores are used. The answer is about these questions; `shaberi compare` is about questions of the kind.
+Stored scores are used. The answer is about these questions; `shaberi compare` is about similar questions.
 
 Exit codes: 0 decided, 2 usage or configuration error, 4 not decidable with these questions, 130 interrupted (the same
 command continues)."""

@@ -96,7 +96,7 @@ def export_requests(
     if selection.tags:
         asked["tag"] = selection.tags[0]
     if len(selection.models) > 1 or len(selection.tags) > 1 or "model" not in asked:
-        raise ConfigurationError(f"--format {REQUESTS} is of one model and tag: name it with --model")
+        raise ConfigurationError(f"--format {REQUESTS} needs one model and tag: name it with --model")
     asked |= {"benchmarks": benchmarks} if benchmarks else {}
     request, _ = request_file.request_from({"base_url": NOWHERE} | asked)
     lines = answer_files.requests_of(request, Workspace(Settings.from_environment()))

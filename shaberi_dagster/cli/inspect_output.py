@@ -35,7 +35,7 @@ def inspect_output(
     """Browse answers and judgements, run by run or models side by side."""
     from shaberi_dagster.viewer import terminal
 
-    questions = Filter.parse(chosen)
+    questions = Filter.parse(chosen or ("sort:difference" if len(selection.models) > 1 else ""))
     if benchmark is not None:
         questions = replace(questions, benchmark=benchmark)
     with open_catalog(Settings.from_environment().warehouse) as catalog:
@@ -43,7 +43,7 @@ def inspect_output(
         if not runs:
             raise ConfigurationError('no answers match; `shaberi sql "select run_id, status from runs"` lists the runs')
         runs.sort(key=lambda run: place_of(run, selection.models))  # A before B, as they are named
-        check_filter(catalog, questions, [run["run_id"] for run in runs])
+        check_filter(catalog, questions, runs)
         if not plain and sys.stdout.isatty():
             terminal.Inspector(catalog, runs, questions, together=len(selection.models) > 1).run()
             return

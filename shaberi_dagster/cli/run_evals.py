@@ -78,9 +78,7 @@ def run_evals(
 
         operations.audit(audited, calls)
     (evaluation.show_sweep if sweep else evaluation.show_scores)(made, as_json=as_json)
-    page = "/sweep" if sweep else "/model"
-    about = ("/run", "run", made.spec.run_id) if len(made.specs) == 1 else (page, "model", made.spec.model)
-    evaluation.say_where_to_look(made, *about)
+    evaluation.say_where_to_look(made, "/sweep" if sweep else "/model", "model", made.spec.model)
     return evaluation.end(made, complete=status == "complete")
 
 

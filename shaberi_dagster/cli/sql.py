@@ -45,7 +45,7 @@ def sql(
     explain: Annotated[bool, option("how", "Show DuckDB's plan with times instead")] = False,
     vertical: Annotated[bool, option("how", "Each row as lines of its own, with whole texts")] = False,
     rows: Annotated[
-        int | None, Field(ge=1), option("how", "So many rows at most (default: all; a table on a terminal has 100)")
+        int | None, Field(ge=1), option("how", "So many rows at most; default: all, and 100 in a table on a terminal")
     ] = None,
     timeout: Annotated[
         float | None, Field(ge=0), option("how", "Stop the statement after so many seconds. Default: never")
@@ -100,7 +100,7 @@ def run_sql(
     check_format(output_format, FORMATS)
     parquet = output if output_format == "parquet" and not explain else None
     if output_format == "parquet" and parquet is None:
-        raise ConfigurationError("--format parquet needs --output FILE and is no format of a plan")
+        raise ConfigurationError("--format parquet needs --output FILE, and cannot show a plan")
     given = parameters_of(parameters)
     named = find_query(query)
     statement, values = (query, given) if named is None else (named.sql, named.bound(given))

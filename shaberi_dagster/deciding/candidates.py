@@ -318,7 +318,7 @@ def _judges(benchmark: str, candidates: Sequence[Contender]) -> tuple[str, ...]:
             f"{candidate.name}: {', '.join(candidate.spec.benchmarks[benchmark].judges) or 'no judge'}"
             for candidate in candidates
         )
-        raise ConfigurationError(f"{benchmark} is not judged by the same for all ({named}): name who with --judge")
+        raise ConfigurationError(f"{benchmark}: not all have the same judges ({named}): choose one with --judge")
     (judges,) = found
     return tuple(sorted(judges))
 

@@ -226,7 +226,7 @@ def _benchmarks(request: LinkRequest, chosen: Sequence[RunSpec]) -> list[str]:
     shared = [name for name in shared if all(name in _judged(spec, request.judge) for spec in chosen)]
     names = [name for name in request.benchmarks or () if name != "all"] or shared
     if not names:
-        raise ConfigurationError(f"there is no benchmark of which {request.judge} has judged all of these models")
+        raise ConfigurationError(f"{request.judge} has judged no benchmark of all these models")
     return names
 
 

@@ -192,9 +192,8 @@ def _lake(settings: Settings) -> Iterator[CheckResult]:
         with open_catalog(settings.warehouse) as catalog:
             for view in ("stale", "orphan"):
                 (count,) = catalog.execute(f"select count(*) from {view}").fetchone() or (0,)
-                yield CheckResult(
-                    f"{view} judgements", count == 0, f"{count} rows; materialize judgements to renew them"
-                )
+                detail = f"{count} rows; run-evals on their runs makes them again" if count else "none"
+                yield CheckResult(f"{view} judgements", count == 0, detail)
             unlike = fetch(catalog, "unlike_metrics")
             named = ", ".join(row["run_id"] for row in unlike)
             detail = f"of {named} are not the mean of their scores: a file of table metrics is damaged"

@@ -89,7 +89,7 @@ def trees_result(counted: Reconciliation, tag: str, *, full: bool = False) -> Re
         "not_read": counted.left_out.to_dicts(),
         "discrepancies": counted.discrepancies(),
     }
-    return Result(list(_of_trees(counted, full=full)), document=document)
+    return Result([*_of_trees(counted, full=full), Sentences([f"Scores: view-scores --tag {tag}"])], document=document)
 
 
 def _of_trees(counted: Reconciliation, *, full: bool) -> Iterator[Block]:

@@ -403,19 +403,14 @@ def not_sent(endpoint: Endpoint, model: str, sampling: Sampling) -> list[str]:
 
 def changed_parameters(endpoint: Endpoint, model: str, sampling: Sampling) -> list[str]:
     """Say which parameters an endpoint leaves out, and which ones a file of the user sends under another name."""
-    left_out = [f"{name} is not sent" for name in not_sent(endpoint, model, sampling)]
-    return [*left_out, *renamed_parameters(endpoint, model, sampling)]
-
-
-def renamed_parameters(endpoint: Endpoint, model: str, sampling: Sampling) -> list[str]:
-    """Say which parameters a file of the user sends under another name."""
     rule, file = _rule(endpoint, model), ENDPOINTS.file(endpoint.name)
     names = () if file is None or file.is_own else _parameters(sampling)
-    return [
+    renamed = [
         f"{name} is sent as {', '.join(fields)}"
         for name in names
         if (fields := rule.sent(name, _parameters(sampling)[name])) and name not in fields
     ]
+    return [*(f"{name} is not sent" for name in not_sent(endpoint, model, sampling)), *renamed]
 
 
 def asked_parameter(request: ChatRequest, field: str) -> str:

@@ -412,13 +412,7 @@ def _summed(facts: Rows) -> dict[str, Any]:
 
 
 def _unlike(
-    catalog: Catalog,
-    side_a: Side,
-    side_b: Side,
-    *,
-    benchmarks: Iterable[str],
-    judges: Iterable[str],
-    pipeline: str,
+    catalog: Catalog, side_a: Side, side_b: Side, *, benchmarks: Iterable[str], judges: Iterable[str], pipeline: str
 ) -> tuple[list[str], list[str]]:
     """Find how the scores of both sides were made differently.
 
@@ -528,9 +522,10 @@ def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Resul
     """
     notes, warnings = list(_notes(report)), [f"{warning}." for warning in report.warnings]
     sides = (report.a, report.b)
-    models = " ".join(f"--model {shlex.quote(side.model)}" for side in sides)
+    a, b, tag = report.request.a, report.request.b, report.request.tag
+    command = shlex.join(["inspect-output", "--model", a, "--model", b, *(["--tag", tag] if tag else [])])
     names = names_of(report)
-    where_a_loses = f"Where {names[0]} loses: inspect-output {models}, or in a browser: shaberi view."
+    where_a_loses = f"Where {names[0]} loses: {command}, or in a browser: shaberi view."
     whole = (
         block
         for section in report.sections

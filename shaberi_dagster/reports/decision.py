@@ -3,7 +3,20 @@
 from collections.abc import Iterator, Sequence
 
 from shaberi_dagster.lake.statements import Catalog, fetch
-from shaberi_dagster.reports.blocks import Block, Column, Heading, Result, Row, Sentences, Table, counted, number, text
+from shaberi_dagster.reports.blocks import (
+    Block,
+    Column,
+    Heading,
+    Result,
+    Row,
+    Rows,
+    Sentences,
+    Table,
+    counted,
+    decimals,
+    number,
+    text,
+)
 from shaberi_dagster.statistics.calibration import error_of_pair
 from shaberi_dagster.util.errors import ConfigurationError
 
@@ -52,11 +65,7 @@ def read_decision(catalog: Catalog, decision_id: str) -> Row:
     curve = own.pop("curve")
     about = {name: own[name] for name in ("judges", "question_sets", "margin")}
     about["error"] = error_of_pair(own["error"], len(own["candidates"]))
-    return {
-        "decision": own,
-        "curve": curve,
-        "calibration": fetch(catalog, "decision_calibration", **about),
-    }
+    return {"decision": own, "curve": curve, "calibration": fetch(catalog, "decision_calibration", **about)}
 
 
 def decision_result(report: Row, full: Sequence[str] = (), *, notes: bool = True) -> Result:
@@ -76,7 +85,7 @@ def decision_result(report: Row, full: Sequence[str] = (), *, notes: bool = True
     ]
     every_note = list(_notes(own))
     said: list[Block] = [
-        Heading(outcome(own), f"decision {own['decision_id']}"),
+        Heading(f"{outcome(own)}{_by_how_much(last_looks)}", f"decision {own['decision_id']}"),
         Sentences([f"{own['reason']}."] if own["reason"] else [], "warning"),
         _PAIRS.of([{**look, "n_questions": own["n_questions"]} for look in last_looks]),
         Sentences(outside, "warning"),
@@ -95,6 +104,12 @@ def decision_result(report: Row, full: Sequence[str] = (), *, notes: bool = True
         "notes": [*outside, *every_note],
     }
     return Result(said, [{"decision_id": own["decision_id"], **look} for look in curve], document)
+
+
+def _by_how_much(last_looks: Rows) -> str:
+    """Say of the only pair than which its better one is better, and by how much."""
+    lower = {"A": "b", "B": "a"}.get(last_looks[0]["verdict"]) if len(last_looks) == 1 else None
+    return f" than {last_looks[0][lower]} by {decimals(abs(last_looks[0]['estimate']))}" if lower else ""
 
 
 def _in_words(look: Row) -> str:
@@ -143,7 +158,7 @@ def _notes(own: Row) -> Iterator[str]:
     judges = " + ".join(own["judges"])
     yield (
         f"This is about these questions ({', '.join(own['question_sets'])}), judged by {judges}; `shaberi compare` "
-        "is about questions of the kind."
+        "is about similar questions."
     )
     yield f"Every benchmark has equal weight. Equal: the whole interval is within {own['margin']:g}."
     yield f"Allowed error: {own['error']:g}, shared out over all pairs."

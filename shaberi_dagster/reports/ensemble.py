@@ -893,10 +893,10 @@ def verdicts(findings: Findings, name: Name = str) -> Iterator[str]:
         name: Writes the name of a strategy, and other texts of unknown origin.
     """
     compared = [pair for pair in findings.against if pair.reference == SAMPLES]
-    open_pairs = []
+    open_pairs, unmet = [], []
     for pair in compared:
         if pair.difference is None:
-            yield f"{name(pair.strategy)}: no question has both an answer of it and a sample."
+            unmet.append(name(pair.strategy))
         elif pair.why_withheld:
             difference = f"{points(pair.difference)} points"
             yield f"No verdict on {name(pair.strategy)}: {difference}, but {name(pair.why_withheld)}."
@@ -909,7 +909,9 @@ def verdicts(findings: Findings, name: Name = str) -> Iterator[str]:
         if parts := list(left_out(pair)):
             yield f"{name(pair.strategy)}: {'; '.join(parts)}."
     if open_pairs:
-        yield f"No difference from the mean of the samples is shown of {listed(open_pairs)}."
+        yield f"Not shown to differ from the mean of the samples: {listed(open_pairs)}."
+    if unmet:
+        yield f"No question has both a sample and an answer of {listed(unmet)}."
 
 
 def _briefly(findings: Findings) -> Iterator[Block]:

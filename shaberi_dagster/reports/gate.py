@@ -135,7 +135,11 @@ def baseline_of(catalog: Catalog, name: str) -> "pl.DataFrame":
     found = fetch(catalog, "baseline", baseline=name)
     if not found:
         names = [row["name"] for row in fetch(catalog, "baselines")]
-        there = did_you_mean(name, names, "there is") if names else "`shaberi baseline promote` makes one"
+        there = (
+            did_you_mean(name, names, "there is")
+            if names
+            else f"`shaberi baseline promote {name} --model MODEL` makes one"
+        )
         raise ConfigurationError(f"no baseline {name!r}; {there}")
     return pl.DataFrame(found, schema=BASELINES.schema)
 
@@ -515,7 +519,7 @@ def _warnings(
             yield f"{name} of this run that the baseline has not, and that are not checked: {listed(fresh)}"
     yield from _unlike_questions(before, now)
     yield from _unlike_judges(pairs)
-    yield from _unlike_settings(pairs)
+    yield from _unlike_settings(pairs, before["model"][0], spec.model)
     for name, frame in (("the baseline", before), ("this run", now)):
         yield from _without_verdict(
             name, frame, _FAILED, "failed and " + ("count as wrong" * failures_count or "are left out")
@@ -551,13 +555,14 @@ def _unlike_questions(before: pl.DataFrame, now: pl.DataFrame) -> Iterator[str]:
             )
 
 
-def _unlike_settings(pairs: pl.DataFrame) -> Iterator[str]:
-    """Say which settings of the answers changed, and where; that may be what is to be checked."""
+def _unlike_settings(pairs: pl.DataFrame, model_before: str, model_now: str) -> Iterator[str]:
+    """Say which settings of the answers changed, and where, beside the model; that may be what is to be checked."""
     unlike = pairs.filter(pl.col("settings_hash") != pl.col("settings_hash_now"))
     columns = ["benchmark", "strategy", "settings", "settings_now"]
     found: dict[str, list[str]] = {}
     for benchmark, strategy, *texts in unlike.select(columns).unique(maintain_order=True).iter_rows():
-        first, second = (orjson.loads(text) for text in texts)
+        texts[0] = texts[0].replace(f'"{model_before}"', f'"{model_now}"')
+        first, second = map(orjson.loads, texts)
         for name in sorted((first.keys() | second.keys()) - {"model"}):
             values = first.get(name), second.get(name)
             if values[0] != values[1]:

@@ -20,7 +20,7 @@ from shaberi_dagster.reports.requests import BASELINE, check_choice, runs_chosen
 from shaberi_dagster.tasks.benchmarks.registry import ALL_BENCHMARKS
 from shaberi_dagster.tasks.judges.rules.base import span_of
 from shaberi_dagster.util.errors import ConfigurationError
-from shaberi_dagster.util.identity import NUMBERED, RUN_NUMBER
+from shaberi_dagster.util.identity import NUMBERED
 from shaberi_dagster.util.names import check_known
 from shaberi_dagster.util.text import printable
 
@@ -106,12 +106,7 @@ def questions_of(catalog: Catalog, sides: Sequence[Sequence[str]], **which: obje
 
 
 def read_question(
-    catalog: Catalog,
-    benchmark: str,
-    position: int,
-    *,
-    question_set: str | None = None,
-    models: Sequence[str] = (),
+    catalog: Catalog, benchmark: str, position: int, *, question_set: str | None = None, models: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Read one question of a benchmark, with all that was answered and judged.
 
@@ -394,10 +389,6 @@ class Filter:
         """The same with a flag that it does not have, or without one that it has."""
         return replace(self, flags=tuple(name for name in _FLAGS if (name in self.flags) != (name == flag)))
 
-    def with_next_sort(self) -> "Filter":
-        """The same questions in the next order."""
-        return replace(self, sort=SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)])
-
 
 def _number(text: str) -> float:
     try:
@@ -414,7 +405,7 @@ def read_runs(
     sources: Sequence[str] = (),
     benchmark: str | None = None,
 ) -> list[dict[str, Any]]:
-    """Read the runs with answers, the newest first: rows of `inspected_runs.sql`.
+    """Read the runs with answers, the newest first, numbered runs of a tag as one: rows of `inspected_runs.sql`.
 
     Args:
         catalog: The public views.
@@ -436,15 +427,14 @@ def place_of(run: Row, models: Sequence[str]) -> int:
     """Return the place of a run among models, or runs as MODEL@@TAG, that were named; 0 where none was."""
     for place, name in enumerate(models):
         model, _, tag = name.rpartition("@@")
-        numbered = RUN_NUMBER.fullmatch(run["run_tag"])
-        own_tags = (run["run_tag"], numbered["base"] if numbered else None)
-        if run["model"] == name or (run["model"] == model and tag.removesuffix(NUMBERED) in own_tags):
+        own_tags = run["run_tag"], run["base_tag"], run["base_tag"] + NUMBERED
+        if run["model"] == name or (run["model"] == model and tag in own_tags):
             return place
     return 0
 
 
-def check_filter(catalog: Catalog, chosen: Filter, run_ids: Sequence[str]) -> None:
-    """Refuse a filter that leaves no question of some runs.
+def check_filter(catalog: Catalog, chosen: Filter, runs: Rows) -> None:
+    """Refuse a filter that leaves no question of some rows of `read_runs`.
 
     Raises:
         ConfigurationError: There is no such judge, or no question matches.
@@ -452,7 +442,7 @@ def check_filter(catalog: Catalog, chosen: Filter, run_ids: Sequence[str]) -> No
     judges = known_names(catalog, "judge")
     if chosen.judge and not any(chosen.judge in judge for judge in judges):
         check_known("judge", [chosen.judge], judges)
-    if chosen != Filter(benchmark=chosen.benchmark) and not read_questions(catalog, run_ids, chosen, limit=1):
+    if chosen != Filter(benchmark=chosen.benchmark) and not read_questions(catalog, runs, chosen, limit=1):
         words = (chosen.search or "").split()
         alike = [flag for word in words for flag in get_close_matches(word.casefold(), _FLAGS, 1, _ALIKE)]
         meant = f"; did you mean {' '.join(alike)}?" if alike else ""
@@ -460,18 +450,13 @@ def check_filter(catalog: Catalog, chosen: Filter, run_ids: Sequence[str]) -> No
 
 
 def read_questions(
-    catalog: Catalog,
-    run_ids: Sequence[str],
-    chosen: Filter,
-    *,
-    offset: int = 0,
-    limit: int | None = None,
+    catalog: Catalog, runs: Iterable[Row], chosen: Filter, *, offset: int = 0, limit: int | None = None
 ) -> Rows:
     """Read questions that some runs were asked: rows of `questions_of_runs.sql`.
 
     Args:
         catalog: The public views.
-        run_ids: The runs.
+        runs: Rows of `read_runs`; scores of several runs in one are averaged.
         chosen: Which questions, in which order.
         offset: How many are left out at the beginning.
         limit: How many are read; None: all.
@@ -479,20 +464,21 @@ def read_questions(
     which = vars(chosen) | {"flags": list(chosen.flags)}
     benchmark = which.pop("benchmark")
     which["benchmarks"] = [benchmark] if benchmark else None
-    return questions_of(catalog, [[run_id] for run_id in run_ids], **which, offset=offset, limit=limit)
+    return questions_of(catalog, [run["run_ids"] for run in runs], **which, offset=offset, limit=limit)
 
 
-def read_texts(catalog: Catalog, run_ids: Sequence[str], questions: Iterable[Row]) -> Iterator[dict[str, Any]]:
+def read_texts(catalog: Catalog, runs: Rows, questions: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Read the texts of questions, one after the other: each with `stored` and `answers` beside what it has.
 
-    `stored` is None where the question's set is not in the lake; `answers` are of each run by its id.
+    `stored` is None where the question's set is not in the lake; `answers` are those of each row, in its order.
 
     Args:
         catalog: The public views.
-        run_ids: Whose answers, in this order.
+        runs: Rows of `read_runs`: whose answers.
         questions: Which, in this order.
     """
     left = iter(questions)
+    run_ids = [run_id for run in runs for run_id in run["run_ids"]]
     while block := list(islice(left, _BLOCK)):
         ids: dict[str, list[str]] = {}
         for question in block:
@@ -501,7 +487,7 @@ def read_texts(catalog: Catalog, run_ids: Sequence[str], questions: Iterable[Row
         for question in block:
             benchmark, question_id = question["benchmark"], question["question_id"]
             place = {"benchmark": benchmark, "question_set": question["question_set"], "question_id": question_id}
-            answers = {run_id: read[benchmark][question_id, run_id] for run_id in run_ids}
+            answers = [[read[benchmark][question_id, run_id] for run_id in run["run_ids"]] for run in runs]
             yield {**question, "stored": find_question(catalog, **place), "answers": answers}
 
 
@@ -522,26 +508,29 @@ def question_text(question: Row, *, in_full: bool = True) -> Text:
 
 def answers_texts(runs: Iterable[Row], question: Row, *, judgements: bool = True) -> list[Text]:
     """Write the answers of all runs for which a question was read."""
-    of_runs = zip(runs, question["scores"], question["answers"].values(), strict=True)
+    of_runs = zip(runs, question["scores"], question["answers"], strict=True)
     return [answers_text(*of_run, judgements=judgements) for of_run in of_runs]
 
 
-def answers_text(run: Row, score: float | None, read: RunAnswers, *, judgements: bool = True) -> Text:
-    """Write the answers of one run, sample by sample, with their judgements.
+def answers_text(run: Row, score: float | None, read: Sequence[RunAnswers], *, judgements: bool = True) -> Text:
+    """Write the answers of a row of `read_runs`, run by run and sample by sample, with their judgements.
 
     Args:
-        run: The run.
+        run: The row.
         score: Its mean of this question.
-        read: Its answers.
+        read: The answers of each of its runs.
         judgements: With the judges' whole texts, not only their scores.
     """
-    answers, consensus = read
-    parts = [_title(f"{run['model']} {run['run_tag']}", decimals(score))]
-    for answer in answers:
-        parts += [*_answer(answer, len(answers) > 1), *_judgements(answer["judgements"], in_full=judgements)]
-    if not answers:
-        parts.append(Text("(not asked)", style="dim"))
-    parts += _judgements(consensus, in_full=judgements)
+    several = len(read) > 1
+    mean = f", mean of {len(read)} runs" if several else ""
+    parts = [_title(f"{run['model']} {run['run_tag']}", decimals(score) + mean)]
+    for run_id, (answers, consensus) in zip(run["run_ids"], read, strict=True):
+        parts += [Text(), Text(printable(run_id.rpartition("@@")[2]), style="bold")] if several else []
+        for answer in answers:
+            parts += [*_answer(answer, len(answers) > 1), *_judgements(answer["judgements"], in_full=judgements)]
+        if not answers:
+            parts.append(Text("(not asked)", style="dim"))
+        parts += _judgements(consensus, in_full=judgements)
     return Text("\n").join(parts)
 
 
@@ -554,10 +543,9 @@ def print_answers(catalog: Catalog, runs: Rows, questions: Filter, console: Cons
         questions: Which, and in which order.
         console: Where to; no line is broken.
     """
-    run_ids = [run["run_id"] for run in runs]
-    for question in read_texts(catalog, run_ids, read_questions(catalog, run_ids, questions)):
-        answers = zip(answers_texts(runs, question), question["answers"].values(), strict=True)
-        for part in (question_text(question), *(text for text, read in answers if read.samples)):
+    for question in read_texts(catalog, runs, read_questions(catalog, runs, questions)):
+        answers = zip(answers_texts(runs, question), question["answers"], strict=True)
+        for part in (question_text(question), *(text for text, read in answers if any(one.samples for one in read))):
             console.print(part, crop=False, soft_wrap=True)
             console.print()
 

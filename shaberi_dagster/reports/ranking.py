@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from shaberi_dagster.lake.statements import Catalog
 from shaberi_dagster.reports.audited import unaudited_sentence
-from shaberi_dagster.reports.blocks import Row, Rows, grouped, is_number, signed
+from shaberi_dagster.reports.blocks import Row, Rows, counted, grouped, is_number, listed, signed
 from shaberi_dagster.reports.linked import across, widened
 from shaberi_dagster.reports.rows import (
     COUNTS,
@@ -78,16 +78,17 @@ def remarks_on(standings: Rows) -> list[str]:
         remarks.append(f"{unaudited_sentence(unknown)}.")
     remarks += [*undecided_sentences(every), *withheld[:_MOST_NAMES]]
     if len(withheld) > _MOST_NAMES:
-        remarks.append(f"No verdict on {len(withheld) - _MOST_NAMES} more lines either, for the same reason.")
+        remarks.append(
+            f"No verdict on {counted(len(withheld) - _MOST_NAMES, 'more line')} either, for the same reason."
+        )
     apart = [
         f"{_name(line)} {signed(line['difference'])} (means: {signed(line['difference_of_means'])})"
         for line in compared
         if line["difference"] is not None and differs_after_rounding(line["difference"], line["difference_of_means"])
     ]
     if apart:
-        more = f" and {len(apart) - 1} more" if len(apart) > 1 else ""
         remarks.append(
-            f"The difference from the best, over what both lines have, is not that of their means: {apart[0]}{more}."
+            f"The difference from the best, over what both lines have, is not that of their means: {listed(apart, 1)}."
         )
     return remarks
 

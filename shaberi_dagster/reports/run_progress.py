@@ -27,13 +27,7 @@ from shaberi_dagster.util.errors import ConfigurationError
 _tallies: dict[tuple[Path, str, str], JournalTally] = {}
 
 
-def read_run(
-    catalog: Catalog,
-    warehouse: Path,
-    run_id: str,
-    now: datetime,
-    cost_of: CostOf = lambda _: None,
-) -> Row:
+def read_run(catalog: Catalog, warehouse: Path, run_id: str, now: datetime, cost_of: CostOf = lambda _: None) -> Row:
     """Read a run as it is now.
 
     Args:

@@ -1,6 +1,6 @@
 """Scores of runs, as they are shown: rankings, all lines in full, sentences, and plain data."""
 
-import re
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -61,7 +61,7 @@ from shaberi_dagster.tasks.benchmarks.registry import Benchmark
 _FEWEST_FOR_A_MARGIN = 3  # the quantile for two runs is 12.7: ±9 of scores that are a point apart
 _MOST_UNFINISHED, _MOST_NOT_RANKED, _MOST_REUSED, _MOST_NAMED = 10, 10, 3, 3
 _BEST, _FAILED = "bold green", "yellow"
-_ROOM_FOR_MODELS, _ROOM_FOR_TAGS, _ROOM_FOR_TITLES = 20, 8, 7
+_ROOM_FOR_MODELS, _ROOM_FOR_TAGS, _ROOM_FOR_TITLES = 20, 8, 10
 """So many columns of the terminal names get before benchmarks do."""
 
 _UNDECIDED = number(("unde-", "cided"), lambda row: whole_percent(row["n_undecided"] / row["n_planned"]))
@@ -145,12 +145,7 @@ def statistics_blocks(report: ScoreReport) -> Iterator[Block]:
         number("mean", "mean", upper="mean_upper", form="score"),
         number(("sd", "between", "runs"), "sd", form="score"),
         number(("95 % CI", "between", "runs"), margin),
-        number(
-            ("95 % CI", "over", report.over),
-            ends="ci_questions_",
-            form="score",
-            where=known("n_questions"),
-        ),
+        number(("95 % CI", "over", report.over), ends="ci_questions_", form="score", where=known("n_questions")),
         number(("range", "over runs"), _range_over_runs),
         number("runs", "n_runs", form="{}"),
     ]
@@ -339,8 +334,7 @@ def standing_blocks(report: ScoreReport, *, by: str, top: int = 0) -> Iterator[B
     if 0 < ends.count(None) < len(ends) and not report.is_large:
         yield Sentences([NO_INTERVAL], "note")
     if report.not_ranked:
-        why = "others have more: --model, --judge or --question-set compare over what is common"
-        yield Heading("Not ranked", why if report.rankings else "")
+        yield Heading("Not ranked", "fewer benchmarks or judges than others" if report.rankings else "")
         yield Sentences(list(_not_ranked(report.not_ranked)), "note")
 
 
@@ -349,7 +343,7 @@ def own_table(report: ScoreReport) -> list[Block]:
     if len(report.rankings) != 1 or len(report.rankings[0]["standings"]) != 1 or report.not_ranked:
         return []
     (ranking,), (line,) = report.rankings, report.rankings[0]["standings"]
-    is_of_one, remarks = line["n_runs"] == 1, remarks_on([line])
+    remarks, n_runs = remarks_on([line]), line["n_runs"]
     parts = grouped(line["rows"], itemgetter("benchmark"))
     lines = [_of_benchmark(report, line, name, rows) for name, rows in parts]
     runs = [fmean(scores) for scores in zip(*(of_row["by_run"] for of_row in lines), strict=True)]
@@ -363,14 +357,17 @@ def own_table(report: ScoreReport) -> list[Block]:
         number("Range", _range_over_runs),
         number("n/N", _share),
     ]
-    and_one = ", and there is one" if is_of_one else ""
+    and_one = ", and there is one" if n_runs == 1 else ""
     notes = [f"Std Dev and Range are between runs{and_one}. Each run and judge by itself: --by run.", *remarks]
     if line["change"] == 0:
         n_answers = line["n_planned"] // len(ranking["judges"])
         notes = [f"{report.pipeline}: nothing taken off in {counted(n_answers, 'answer')}.", *notes]
     table = table_of([*lines, overall], columns, bold=[len(lines)], notes=notes)
     return [
-        Heading(f"{line['model']} {line['tag']}", f"{_title(ranking)} · {_detail({'standings': ()}, report)}"),
+        Heading(
+            f"{line['model']} {line['tag']}{f', {n_runs} runs' * (n_runs > 1)}",
+            f"{_title(ranking)} · {_detail({'standings': ()}, report)}",
+        ),
         table,
     ]
 
@@ -401,24 +398,29 @@ def _range_over_runs(row: Row) -> str:
     return between(Interval(row["minimum"], row["maximum"])) if row["n_runs"] > 1 else NOTHING
 
 
-def best_of_first(rankings: Rows) -> Iterator[str]:
-    """Say who is best in the first ranking, which has most models, and by how much; nothing of a ranking of one."""
+def best_of_first(report: ScoreReport) -> Iterator[str]:
+    """Say who is best in the first ranking, which has most models, and by how much; nothing of a ranking of one.
+
+    Beside the only ranking, who has a higher mean of less and is not ranked is named as well.
+    """
+    rankings = report.rankings
     lines = rankings[0]["standings"] if rankings else []
     if len(lines) < 2 or lines[0]["rank"] != 1:  # noqa: PLR2004
         return
     first, *names = _names_of(lines)
     others = list(zip(names, lines[1:], strict=True))
     if worse := [f"{name} by {_less(line)}" for name, line in others if line["against_best"] == "below"]:
-        said = f"{first} is better than {_some(worse)}"
+        said = f"{first} is better than {listed(worse, _MOST_NAMED)}"
     else:
         said = f"{first} has the highest mean of {len(lines)}, {both_ends(lines[0]['mean'], lines[0]['mean_upper'])}"
     tied = [name for name, line in others if line["against_best"] == "tied"]
-    said += f"; no difference from it is shown of {_some(tied)}" if tied else ""
-    yield f"{said} (first ranking)." if len(rankings) > 1 else f"{said}."
-
-
-def _some(names: Sequence[str]) -> str:
-    return listed([*names[:_MOST_NAMED], *([f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else [])])
+    said += f", and not shown to differ from {listed(tied, _MOST_NAMED)}" if tied else ""
+    if len(rankings) > 1:
+        yield f"{said} (first of {len(rankings)} rankings)."
+    else:
+        yield f"{said}."
+        higher = [row for row in report.not_ranked if (row["score"] or 0) > lines[0]["mean"]]
+        yield from _not_ranked(higher, "Not ranked: ")
 
 
 def _less(line: Row) -> str:
@@ -470,21 +472,17 @@ def _table(ranking: Row, by: str) -> Table:
         number(("unde-", "cided"), lambda row: whole_percent(row["share_undecided"]), where=known("share_undecided")),
         number("excl.", "n_excluded", form="{}", where=known("n_excluded")),
         replace(_OUT_OF_SCALE, where=known("n_out_of_scale")),
-        number("n", _n_common, spare=True, where=known("against_best")),
+        number("n", "n_common_questions", form="{}", spare=True, where=known("against_best")),
         number("runs", "n_runs", form="{}", spare=True, where=lambda rows: any(row["n_runs"] > 1 for row in rows)),
     ]
     is_shared = [row["rank"] for row in rows].count(1) > 1
-    notes = ["Rank 1: no difference from the best is shown."] if is_shared else []
+    notes = ["Rank 1: not shown to differ from the best."] if is_shared else []
     return table_of(rows, columns, notes=[*notes, *remarks_on(rows)])
 
 
 def _bar(row: Row) -> Bar | None:
     ends, mean = interval_of(row, "ci_questions_"), row["mean"]
     return (min(ends.lower, mean), mean, max(ends.upper, mean)) if ends else None
-
-
-def _n_common(row: Row) -> str:
-    return NOTHING if row["difference_lower"] is None else str(row["n_common_questions"])
 
 
 def _of(by: str, name: str, row: Row) -> str:
@@ -495,28 +493,17 @@ def _of(by: str, name: str, row: Row) -> str:
 def _title_of(name: str, by: str) -> Cell:
     """Return a judge, or a benchmark with its version below it (no hash), and how many were asked if not all."""
     if by == "judge":
-        return _broken(name)
+        return tuple(textwrap.wrap(name, _ROOM_FOR_TITLES, break_long_words=False))
     benchmark, _, version = name.partition("@")
     size, _, limited = version.partition(", ")
-    return tuple(filter(None, (*_broken(benchmark), f"@{size.partition('-')[0]}" if size else "", limited)))
+    return tuple(filter(None, (benchmark, f"@{size.partition('-')[0]}" if size else "", limited)))
 
 
-def _broken(name: str) -> tuple[str, ...]:
-    """Break a name after its signs into lines of at most `_ROOM_FOR_TITLES` characters, where it has enough signs."""
-    lines = [""]
-    for part in filter(None, re.split(r"(?<=[-_/:@+ ])", name)):
-        if lines[-1] and len(lines[-1] + part) > _ROOM_FOR_TITLES:
-            lines.append("")
-        lines[-1] += part
-    return tuple(lines)
-
-
-def _not_ranked(left_out: Rows) -> Iterator[str]:
+def _not_ranked(left_out: Rows, said: str = "") -> Iterator[str]:
     for why, rows in grouped(left_out, itemgetter("why")):
         scores = [f" {decimals(row['score'])}" if is_number(row["score"]) else "" for row in rows]
         names = [f"{row['model']} {row['tag']}{score}" for row, score in zip(rows, scores, strict=True)]
-        more = f" and {len(rows) - _MOST_NOT_RANKED} more" if len(rows) > _MOST_NOT_RANKED else ""
-        yield f"{', '.join(names[:_MOST_NOT_RANKED])}{more}: {why}"
+        yield f"{said}{listed(names, _MOST_NOT_RANKED)}: {why}"
 
 
 # --- plain data ---
@@ -561,7 +548,7 @@ class ScoreDocument(Document):
         if not report.rows:
             yield Sentences(["No scores."])
         if view.by != "run":
-            yield Sentences(list(best_of_first(report.rankings)), "verdict")
+            yield Sentences(list(best_of_first(report)), "verdict")
         if view.by == "run":
             yield from statistics_blocks(report)
             yield from run_blocks(report)

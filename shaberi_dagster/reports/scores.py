@@ -1,6 +1,7 @@
 """The scores of runs, read from the lake with everything that says how far they hold."""
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -267,9 +268,7 @@ def _versions(rows: Rows, name: str) -> str:
 
 
 def _names(rows: Rows) -> str:
-    names = list(dict.fromkeys(f"{row['model']} {row['run_tag']}" for row in rows))
-    more = [f"{len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
-    return ", ".join([*names[:_MOST_NAMES], *more])
+    return listed(dict.fromkeys(f"{row['model']} {row['run_tag']}" for row in rows), _MOST_NAMES)
 
 
 _ALL_RUNS = 1_000_000
@@ -414,14 +413,13 @@ def _read_ranked(catalog: Catalog, selection: ScoreSelection, top: int) -> tuple
 def _renamed(specs: Mapping[str, str]) -> list[str]:
     """Say which parameters of runs an endpoint's file renames; one that is gone says nothing."""
     found: list[str] = []
-    if not any((folder / "endpoints").is_dir() for folder in plugin_folders()):
-        return found
-    from shaberi_dagster.runs import spec, stored
+    if any((folder / "endpoints").is_dir() for folder in plugin_folders()):
+        from shaberi_dagster.runs import spec, stored
 
-    for name, text in specs.items():
-        with suppress(ConfigurationError):
-            said = stored.parameters_in_words(spec.RunSpec.read(text), only_renamed=True)
-            found += [f"{name}, {sentence}, as its endpoint's file says." for sentence in said]
+        for name, text in specs.items():
+            with suppress(ConfigurationError):
+                said = stored.parameters_in_words(spec.RunSpec.read(text))
+                found += [f"{name}, {one}, as its endpoint's file says." for one in said if " is sent as " in one]
     return found
 
 
@@ -469,11 +467,15 @@ def _nothing(catalog: Catalog, selection: ScoreSelection) -> str:
     there = [row["name"] for row in choices if row["kind"] == "passes"]
     if not there or selection.pipeline in there:
         return 'no scores match; `shaberi sql "select run_id, status from runs"` lists the runs'
-    options = "".join(f" --tag {tag}" for tag in selection.tags)
     return (
-        f"no run has scores under the passes {selection.pipeline}: run `shaberi reprocess --passes {selection.pipeline}"
-        f"{options}`; there are {', '.join(there)}"
+        f"no run has scores under the passes {selection.pipeline}: run {_makes_passes(selection)}; "
+        f"there are {', '.join(there)}"
     )
+
+
+def _makes_passes(selection: ScoreSelection) -> str:
+    tags = [part for tag in selection.tags for part in ("--tag", tag)]
+    return f"`{shlex.join(['shaberi', 'reprocess', '--passes', selection.pipeline, *tags])}`"
 
 
 def _remarks(selection: ScoreSelection) -> Iterator[str]:
@@ -491,17 +493,14 @@ def _without_passes(catalog: Catalog, selection: ScoreSelection, rows: Rows) -> 
     if selection.pipeline == BASELINE:
         return
     there = {row["run_id"] for row in rows}
-    why = f"no scores under {selection.pipeline}; `shaberi reprocess --passes {selection.pipeline}` makes them"
+    why = f"no scores under {selection.pipeline}; {_makes_passes(selection)} makes them"
     of_all = _read_rows(catalog, replace(selection, pipeline=BASELINE))
     for model, tag in dict.fromkeys((row["model"], row["run_tag"]) for row in of_all if row["run_id"] not in there):
         yield {"model": model, "tag": tag, "why": why, "score": None}
 
 
 def _with_statistics(
-    catalog: Catalog,
-    report: ScoreReport,
-    selection: ScoreSelection,
-    single: SingleScores,
+    catalog: Catalog, report: ScoreReport, selection: ScoreSelection, single: SingleScores
 ) -> ScoreReport:
     """The report with statistics over the runs of multi-runs, when the selection names base tags.
 

@@ -75,11 +75,7 @@ def _values(spec: Row, settings: Row, parameters: Iterable[str], not_sent: Itera
 
 
 def read_settings(
-    catalog: Catalog,
-    run_ids: Sequence[str],
-    benchmarks: Iterable[str],
-    judges: Iterable[str],
-    pipeline: str,
+    catalog: Catalog, run_ids: Sequence[str], benchmarks: Iterable[str], judges: Iterable[str], pipeline: str
 ) -> SettingsByRun:
     """Read the settings that made the scores of some runs: questions, settings of answers and judges, and of passes.
 

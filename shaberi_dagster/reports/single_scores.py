@@ -51,11 +51,7 @@ class SingleScores:
                 )
 
     def _part(
-        self,
-        row: Row,
-        questions: Sequence[str | int],
-        scores: Sequence[float | None],
-        undecided: Sequence[bool],
+        self, row: Row, questions: Sequence[str | int], scores: Sequence[float | None], undecided: Sequence[bool]
     ) -> JudgeScores:
         if len(questions) != len(scores) or (undecided and len(undecided) != len(scores)):
             benchmark, judge = row["benchmark"], row["judge"]

@@ -110,10 +110,7 @@ def _rich_table(columns: Sequence[Column], bold: Collection[int], most: int) -> 
     gap = 2 if _fewest(columns) + len(columns) - 1 <= most else 1
     widths = _shrunk(columns, most - gap * (len(columns) - 1))
     drawn = RichTable(
-        box=None,
-        padding=(0, gap, 0, 0),
-        pad_edge=False,
-        width=max(sum(widths) + gap * (len(columns) - 1), 1),
+        box=None, padding=(0, gap, 0, 0), pad_edge=False, width=max(sum(widths) + gap * (len(columns) - 1), 1)
     )
     for column, width in zip(columns, widths, strict=True):
         drawn.add_column(

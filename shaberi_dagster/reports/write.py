@@ -145,12 +145,8 @@ def as_csv(records: Iterable[Row], columns: Sequence[str] = ()) -> str:
     """
     lines = list(records)
     file = io.StringIO()
-    writer = csv.DictWriter(
-        file,
-        columns or list(dict.fromkeys(name for line in lines for name in line)),
-        lineterminator="\n",
-        extrasaction="ignore",
-    )
+    names = columns or list(dict.fromkeys(name for line in lines for name in line))
+    writer = csv.DictWriter(file, names, lineterminator="\n", extrasaction="ignore")
     writer.writeheader()
     writer.writerows({name: _csv_cell(value) for name, value in line.items()} for line in lines)
     return file.getvalue()

@@ -198,7 +198,7 @@ def _check_combined(request: RunRequest, stored: RunSpec | None) -> None:
     has_samples = request.samples or request.strategies or max(stored_samples, default=1) > 1
     for name in ("sample_models", "consensus_model", "single"):
         if getattr(request, name) and not has_samples:
-            raise ConfigurationError(f"--{name.replace('_', '-')} is of several samples: add --samples and --strategy")
+            raise ConfigurationError(f"--{name.replace('_', '-')} needs several samples: add --samples and --strategy")
 
 
 def requests_of(request: RunRequest, runs: int | None, lake: Lake) -> tuple[list[RunRequest], list[str]]:
@@ -565,7 +565,7 @@ class _Planner:
         """Return the judges that benchmarks ask for."""
         prompts, before = self.workspace.prompts, self.stored.judges if self.stored else ()
         if self.request.judge_prompt and not any(asked.values()):
-            raise ConfigurationError("a prompt variant is of a judge: name one with --judge-model")
+            raise ConfigurationError("a prompt variant needs a judge: name one with --judge-model")
         judges = {name: judge for of_benchmark in asked.values() for name, judge in of_benchmark.items()}
         for name, (_, variant) in judges.items():
             if variant is None or is_own(variant) or variant in {judge.prompt for judge in before}:

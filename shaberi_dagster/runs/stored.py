@@ -13,7 +13,7 @@ import polars as pl
 
 from shaberi_dagster.lake.schemas import RUNS, STAGE_TABLES
 from shaberi_dagster.lake.store import Lake
-from shaberi_dagster.llm.endpoints import changed_parameters, not_sent, renamed_parameters
+from shaberi_dagster.llm.endpoints import changed_parameters, not_sent
 from shaberi_dagster.llm.request import Endpoint
 from shaberi_dagster.runs.questions import load_questions, store_question_set
 from shaberi_dagster.runs.spec import PassSpec, RunSpec, contradictions, pipeline_name, widened
@@ -244,21 +244,15 @@ def _not_sent(spec: RunSpec) -> list[str] | None:
     return names
 
 
-def parameters_in_words(spec: RunSpec, *, only_renamed: bool = False) -> list[str]:
-    """Say what is sent otherwise than the run asks for it, by model or judge and endpoint.
-
-    Args:
-        spec: The run.
-        only_renamed: Leave out what is not sent.
-    """
-    changes_of = renamed_parameters if only_renamed else changed_parameters
+def parameters_in_words(spec: RunSpec) -> list[str]:
+    """Say what is sent otherwise than the run asks for it, by model or judge and endpoint."""
     asked = [
         (f"{model.model} at {model.endpoint.name}", model.endpoint, model.model, settings.sampling)
         for benchmark, settings in (spec.benchmarks.items() if spec.origin == "own" else ())
         for model in (spec.sampled(benchmark, index) for index in range(settings.samples))
     ]
     asked += [(f"judge {judge.name}", judge.endpoint, judge.model, judge.sampling) for judge in spec.judges]
-    said = ((name, changes_of(endpoint, model, sampling)) for name, endpoint, model, sampling in asked)
+    said = ((name, changed_parameters(endpoint, model, sampling)) for name, endpoint, model, sampling in asked)
     return list(dict.fromkeys(f"{name}: {', '.join(changes)}" for name, changes in said if changes))
 
 

@@ -15,7 +15,7 @@ class StageProgress:
     Attributes:
         stage: `answers` or `judgements`, …
         benchmark: The benchmark's name.
-        label: What distinguishes lines of the same stage and benchmark (the judge), or "".
+        label: What distinguishes lines of the same stage and benchmark (the judge, the number of a run), or "".
         total: Items planned.
         done: Items finished, reused and failed ones included.
         reused: Items answered from what was already paid for.
@@ -86,7 +86,7 @@ class Overall:
         elapsed = max(time.monotonic() - min((line.started for line in lines), default=0.0), 1e-9)
         parts = [f"all {done}/{self._total}"]
         if calls:
-            parts.append(f"{calls / elapsed:.1f} calls/s")
+            parts.append(speed(calls, elapsed))
         parts.append(failures_in_words(failed, sum((line.failures for line in lines), Counter())))
         if calls:
             cost = sum(line.cost_usd for line in lines)
@@ -163,7 +163,7 @@ class LogReporter:
     def changed(self, line: StageProgress) -> None:
         """Write the line when it is complete or was not written for a while."""
         self._overall.add(line)
-        if self._is_due((line.stage, line.benchmark, line.label), is_done=line.done >= line.total):
+        if line.total and self._is_due((line.stage, line.benchmark, line.label), is_done=line.done >= line.total):
             self._write(describe(line))
         if self._overall.expected and self._is_due(("all", "", ""), is_done=self._overall.is_done):
             self._write(str(self._overall))
@@ -189,9 +189,14 @@ def describe(line: StageProgress) -> str:
         parts.append(f"{line.reused} already there")
     parts.append(failures_in_words(line.failed, line.failures))
     if line.calls:
-        parts.append(f"{line.calls / elapsed:.1f} calls/s, limit {line.limit}")
+        parts.append(f"{speed(line.calls, elapsed)}, limit {line.limit}")
         parts.append(f"{line.prompt_tokens + line.completion_tokens:,} tokens")
     return ", ".join(parts)
+
+
+def speed(calls: int, seconds: float) -> str:
+    """For example `12.3 calls/s`, or `8 s a call`."""
+    return f"{calls / seconds:.1f} calls/s" if calls > seconds / 2 else f"{seconds / calls:.0f} s a call"
 
 
 def failures_in_words(failed: int, by_class: Counter[str]) -> str:

@@ -18,7 +18,7 @@ from shaberi_dagster.lake.catalog import open_catalog
 from shaberi_dagster.lake.statements import fetch_frame
 from shaberi_dagster.reports.blocks import Table, megabytes
 from shaberi_dagster.reports.comparison import ComparisonReport
-from shaberi_dagster.reports.ensemble import QuickReport, ensemble_result
+from shaberi_dagster.reports.ensemble import QuickReport
 from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.reports.questions import MOST_SIDES, read_sides
 from shaberi_dagster.reports.reading import Side, scale_rows, scored_runs
@@ -31,6 +31,7 @@ from shaberi_dagster.viewer.web.pages import (
     Source,
     all_pages,
     best_models,
+    compare,
     comparison_page,
     ensemble_page,
     summary,
@@ -82,23 +83,18 @@ def about_lake(source: Source, request: FileRequest) -> Contents:
     first = PAGES[leaderboard.path](source, leaderboard)
     others = range(2, first.values["board"]["n_pages"] + 1)
     addresses = [PageAddress("/", (*leaderboard.items, ("page", str(page)))) for page in others]
-    addresses += [PageAddress("/questions", chosen), PageAddress("/compare", chosen)] if models else []
+    addresses += [PageAddress("/questions", chosen)] if models else []
     pages = {PageAddress("/summary", leaderboard.items): summary(source, leaderboard), leaderboard: first}
     pages |= {address: PAGES[address.path](source, address) for address in addresses}
-    pages |= _losses(source, chosen) if models else {}
+    if models:
+        comparison = PageAddress("/compare", chosen)
+        pages[comparison] = compare(source, comparison, first.values["report"].rankings)
     if request.tags:
         sweep = PageAddress("/sweep", of_runs)
         page = all_pages()[sweep.path](source, sweep)
         if any(isinstance(block, Table) and block.plot for block in page.values["blocks"]):
             pages[sweep] = page
     return Contents(pages, request.n_questions, tags=request.tags, sources=request.sources)
-
-
-def _losses(source: Source, chosen: Sequence[tuple[str, str]]) -> dict[PageAddress, Shown]:
-    """The page of the questions where the first model loses, if there are some."""
-    address = PageAddress("/questions", (*chosen, ("flag", "loses")))
-    page = PAGES[address.path](source, address)
-    return {address: page} if page.values["grid"]["rows"] else {}
 
 
 def about_comparison(source: Source, report: ComparisonReport) -> Contents:
@@ -115,7 +111,6 @@ def about_comparison(source: Source, report: ComparisonReport) -> Contents:
     chosen = (("m", a), ("m", b), *how, ("passes", asked.pipeline))
     grid = PageAddress("/questions", chosen)
     pages = {PageAddress("/compare", chosen): comparison_page({(a, b): report}), grid: PAGES[grid.path](source, grid)}
-    pages |= _losses(source, chosen)
     return Contents(pages, N_QUESTIONS, run_ids=[run_id for side in sides for run_id in side.run_ids])
 
 
@@ -131,7 +126,7 @@ def about_ensemble(source: Source, report: QuickReport, gate: GateReport | None)
     scored = {row["run_id"] for row in scored_runs(source.catalog)}
     wanted = dict.fromkeys([*([gate.baseline_run_id] if gate else []), run_id])
     run_ids = [candidate for candidate in wanted if candidate in scored]
-    pages = {PageAddress("/ensemble", (("run", run_id),)): ensemble_page(run_id, ensemble_result(report, gate))}
+    pages = {PageAddress("/ensemble", (("run", run_id),)): ensemble_page(report, gate)}
     if run_ids:
         grid = PageAddress("/questions", tuple(("m", scored_id) for scored_id in run_ids))
         pages[grid] = PAGES[grid.path](source, grid)

@@ -4,7 +4,7 @@ Everything is read through `reports.questions`, a page or a question at a time. 
 no cell and no label is read as markup.
 """
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from rich.text import Text
@@ -12,14 +12,14 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.events import Key
-from textual.screen import ModalScreen, Screen
-from textual.widgets import DataTable, Footer, Input, Static
+from textual.screen import Screen
+from textual.widgets import DataTable, Footer, HelpPanel, Input, Static
 
 from shaberi_dagster.lake.statements import Catalog
 from shaberi_dagster.reports.blocks import Row, Rows, decimals
 from shaberi_dagster.reports.questions import (
     PAGE,
+    SORTS,
     Filter,
     answers_texts,
     check_filter,
@@ -112,7 +112,7 @@ class RunsScreen(_ListScreen):
         self._shown: list[int] = []
 
     def show(self) -> None:
-        """Show a page of the runs at once, and the others below it."""
+        """Show the runs."""
         if not self._names:
             tags = truncate_apart([printable(run["run_tag"]) for run in self._runs], _TAG_WIDTH, "middle")
             room = max(self.app.size.width - _BESIDE_NAMES - max(map(width_of, tags)), _NAME_WIDTH)
@@ -130,16 +130,7 @@ class RunsScreen(_ListScreen):
         how = [f"{len(self._shown):,} of {len(self._runs):,}"] if words else []
         how += ["by score, each by its own judges"] if self._by_score else []
         self.say("runs: enter opens one, space marks up to four for side by side", *([" · ".join(how)] if how else []))
-        self._add_runs(self._shown[:PAGE])
-        self.call_after_refresh(self._add_rest, self._shown)
-
-    def _add_rest(self, shown: list[int]) -> None:
-        if shown is self._shown:  # else another filter or order has been asked for since
-            self._add_runs(shown[PAGE:])
-
-    def _add_runs(self, indexes: Sequence[int]) -> None:
-        table = self.query_one(DataTable)
-        for index in indexes:
+        for index in self._shown:
             run = self._runs[index]
             numbers = decimals(run["score"]), f"{run['n_answers']:,}", str(run["n_failed"])
             cells = [*map(Text, self._names[index]), *(Text(number, justify="right") for number in numbers)]
@@ -217,8 +208,7 @@ class QuestionsScreen(_ListScreen):
 
     def _read_page(self) -> None:
         app = _app(self)
-        run_ids = [run["run_id"] for run in self.runs]
-        page = read_questions(app.catalog, run_ids, self._chosen, offset=len(self.questions), limit=PAGE)
+        page = read_questions(app.catalog, self.runs, self._chosen, offset=len(self.questions), limit=PAGE)
         self.n_questions = page[0]["n_questions"] if page else self.n_questions
         table = self.query_one(DataTable)
         for question in page:
@@ -264,7 +254,7 @@ class QuestionsScreen(_ListScreen):
         """Show what the filter leaves, or say what is wrong with it."""
         try:
             chosen = Filter.parse(event.value)
-            check_filter(_app(self).catalog, chosen, [run["run_id"] for run in self.runs])
+            check_filter(_app(self).catalog, chosen, self.runs)
         except ConfigurationError as error:
             self.notify(str(error), severity="error", markup=False)
             return
@@ -274,7 +264,8 @@ class QuestionsScreen(_ListScreen):
 
     def action_sort(self) -> None:
         """The next order."""
-        self._chosen = self._chosen.with_next_sort()
+        place = SORTS.index(self._chosen.sort) + 1
+        self._chosen = replace(self._chosen, sort=SORTS[place % len(SORTS)])
         self.show()
 
     def action_back(self) -> None:
@@ -338,8 +329,8 @@ class AnswersScreen(Screen[None]):
         self._read()
 
     def _read(self) -> None:
-        run_ids = [run["run_id"] for run in self._questions.runs]
-        (self._question,) = read_texts(_app(self).catalog, run_ids, [self._questions.questions[self._index]])
+        runs = self._questions.runs
+        (self._question,) = read_texts(_app(self).catalog, runs, [self._questions.questions[self._index]])
         for column in self.query(VerticalScroll):
             column.scroll_home(animate=False)
         self._show()
@@ -379,26 +370,6 @@ class AnswersScreen(Screen[None]):
             self.notify("copied")
 
 
-class KeysScreen(ModalScreen[None]):
-    """All keys by what they do, until one of them is pressed."""
-
-    CSS = "KeysScreen { align: center middle; } #keys { width: auto; padding: 1 2; background: $panel; }"
-
-    def __init__(self, keys: Mapping[str, Sequence[str]]) -> None:
-        super().__init__()
-        self._keys = keys
-
-    def compose(self) -> ComposeResult:
-        """A line for each."""
-        lines = [f"{' '.join(names):>12}  {meaning}" for meaning, names in self._keys.items()]
-        yield Static(Text("\n".join(lines)), id="keys")
-
-    def on_key(self, event: Key) -> None:
-        """Go back."""
-        event.stop()
-        self.dismiss()
-
-
 class Inspector(App[None]):
     """The browser.
 
@@ -416,14 +387,7 @@ class Inspector(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = "#state { height: auto; } Input { height: 3; } DataTable { height: 1fr; }"
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        runs: Rows,
-        chosen: Filter,
-        *,
-        together: bool = False,
-    ) -> None:
+    def __init__(self, catalog: Catalog, runs: Rows, chosen: Filter, *, together: bool = False) -> None:
         super().__init__()
         self.catalog = catalog
         self._runs, self._chosen = runs, chosen
@@ -436,12 +400,11 @@ class Inspector(App[None]):
             self.push_screen(QuestionsScreen(self._runs, self._chosen))
 
     def action_keys(self) -> None:
-        """List all keys of the screen, without those that move the cursor."""
-        keys: dict[str, list[str]] = {}
-        for place, binding, *_ in self.screen.active_bindings.values():
-            if place in {self, self.screen}:
-                keys.setdefault(binding.description, []).append(self.get_key_display(binding))
-        self.push_screen(KeysScreen(keys))
+        """Show all keys of the screen beside it, or hide them."""
+        if self.screen.query(HelpPanel):
+            self.action_hide_help_panel()
+        else:
+            self.action_show_help_panel()
 
 
 def _app(screen: Screen[None]) -> Inspector:

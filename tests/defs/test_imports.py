@@ -51,7 +51,7 @@ def test_a_part_of_a_tree_can_be_imported_alone(run_import: Import, workspace: W
 def test_a_tree_is_where_it_was_unless_its_folder_is_named(
     run_import: Import, instance: dg.DagsterInstance, tree: LegacyTree, workspace: Workspace
 ) -> None:
-    with pytest.raises(ConfigurationError, match="where the legacy tree 'tree' is is not known yet"):
+    with pytest.raises(ConfigurationError, match="the folder of tree 'tree' is not known yet"):
         run_import(trees=[])
     run_import()
     tree.judgements("rakuda", rows_of("rakuda", ["一", "二"], [5, 6]), "b")
@@ -83,14 +83,14 @@ def test_without_a_partition_all_named_trees_are_imported(
 
 
 def test_a_tree_that_is_not_there_is_refused(run_import: Import) -> None:
-    with pytest.raises(ConfigurationError, match="must be an existing folder"):
+    with pytest.raises(ConfigurationError, match="trees: no folder"):
         run_import(trees=["gone"])
 
 
 def test_an_imported_run_cannot_be_materialized(run_import: Import, instance: dg.DagsterInstance) -> None:
     run_import()
     instance.add_dynamic_partitions(RUNS_NAME, ["second@@legacy-tree"])
-    with pytest.raises(ConfigurationError, match="was imported and cannot be continued"):
+    with pytest.raises(dg.Failure, match="was imported and cannot be continued"):
         defs.resolve_job_def(EVALUATE).execute_in_process(
             instance=instance, partition_key="second@@legacy-tree", asset_selection=[dg.AssetKey("answers")]
         )

@@ -27,7 +27,7 @@ def test_a_lake_in_order_is_fine_and_keys_are_only_said_to_be_set(evaluated: Eva
 
     assert f"ok    lake format: {FORMAT}\n" in finished.out
     assert re.search(r"^ok    tables: .*\bjudgements\b", finished.out, re.MULTILINE)
-    assert "ok    stale judgements: 0 rows" in finished.out
+    assert "ok    stale judgements: none" in finished.out
     assert "ok    journals: none left over" in finished.out
     assert "ok    OPENAI_API_KEY: set, bound to https://api.openai.com\n" in finished.out
     assert re.search(r"^ok    keys that are not set: .*\bSHABERI_API_KEY\b.*\bMY_KEY\b", finished.out, re.MULTILINE)

@@ -101,7 +101,7 @@ def test_lines_that_cannot_be_read_are_counted_and_exit_with_3(tmp_path: Path) -
     ("arguments", "message"),
     [
         ([], "name a legacy tree (FOLDER or NAME=FOLDER), or give --report for earlier imports"),
-        (["gone"], "legacy tree 'gone' must be an existing folder, or NAME=FOLDER"),
+        (["gone"], "trees: no folder 'gone': name an existing one, as FOLDER or NAME=FOLDER"),
     ],
 )
 def test_a_command_without_a_tree_is_refused_in_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -145,7 +145,7 @@ def test_which_of_three_models_of_the_history_is_best_and_where_it_loses_takes_t
     ranked = [line.split()[:2] for line in scores.succeeded().out.splitlines() if line.partition(" ")[0].isdigit()]
     assert [rank for rank, _ in ranked[:3]] == ["1", "1", "3"]
     assert scores.out.startswith(f"{best} ")
-    assert "Rank 1: no difference from the best is shown." in scores.out
+    assert "Rank 1: not shown to differ from the best." in scores.out
 
     options = ["--filter", "benchmark:mt_bench sort:difference", *models[:4]]
     shown = run("inspect-output", *options, environment={"SHABERI_WAREHOUSE": warehouse}).succeeded().out

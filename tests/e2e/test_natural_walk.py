@@ -43,7 +43,7 @@ def walk(tmp_path: Path) -> Iterator[Walk]:
 def test_shaberi_in_its_natural_order(walk: Walk) -> None:
     place = "--base-url URL --judge-base-url URL"
     begin = f"run-evals --model m {place} --judge-model j --benchmark rakuda,elyza --limit 2 --tag july"
-    walk(f"{begin} --runs 3", calls={"m": 12, "j": 12})
+    assert "judgements elyza (j run 3) 2/2" in walk(f"{begin} --runs 3", calls={"m": 12, "j": 12}).err
     assert "july-run1, july-run2, july-run3" in walk("run-evals --model m --tag july").err
     walk(f"run-evals --model m --tag july --rejudge --judge-model k {place}", calls={"k": 12})
     walk("run-evals --model m --tag july --passes lang_mixing,repetition")
@@ -54,12 +54,13 @@ def test_shaberi_in_its_natural_order(walk: Walk) -> None:
     assert "16/16" in walk("view-scores --tag july --judge j").out
     for command in (
         "view-scores --tag july-run* --passes lang_mixing,repetition",
-        "inspect-output --model m --tag july --plain",
         "shaberi cost --model m@@july",
         "shaberi sql prompts_of_run --param model=m --param run_tag=july",
         "shaberi sql compare_runs --param first=m@@july --param second=m@@july-run1",
     ):
         assert walk(command).out
+    inspected = walk("inspect-output --model m --tag july --plain").out
+    assert inspected.count("mean of 4 runs") == inspected.count("\njuly-run4\n") == 4  # questions
     walk(
         f"run-evals --model other {place} --judge-model j --benchmark rakuda,elyza --limit 2",
         calls={"other": 4, "j": 4},

@@ -284,7 +284,7 @@ def test_the_main_path_is_walked_with_the_keyboard_alone(browser, losing):
 
 def test_chosen_models_and_keys_are_at_hand_on_every_page(browser, losing):
     page = opened(browser, losing.url, 1000)
-    page.set_viewport_size({"width": 1000, "height": 300})
+    page.set_viewport_size({"width": 1000, "height": 345})
     expect(page.get_by_role("button", name="questions of the chosen models")).to_be_in_viewport()
     page.set_viewport_size({"width": 1200, "height": 420})
     expect(page.get_by_role("banner").get_by_role("button", name="keys: ?")).to_be_in_viewport()

@@ -116,7 +116,7 @@ def test_an_answer_that_is_not_there_is_left_out_and_no_gain_of_the_other_side(r
     plurality = next(one for one in report.overall.pooled.results if one.strategy == "plurality")
     assert (plurality.accuracy, plurality.delta, plurality.n_against_single, plurality.n_gained) == (1, 0, 15, 0)
     text = " ".join(shown(report).split())
-    assert "No difference from the mean of the samples is shown of plurality, elo." in text
+    assert "Not shown to differ from the mean of the samples: plurality, elo." in text
     assert "plurality: 1 question left out, to which the samples have no answer." in text
 
 

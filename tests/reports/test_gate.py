@@ -254,7 +254,9 @@ def test_lifts_are_of_each_strategy_over_the_single_answer(lake):
 def test_what_cannot_be_checked_is_refused(workspace):
     lake = Judged(workspace)
     now = lake.run({"gsm8k": same(12)})
-    with pytest.raises(ConfigurationError, match="no baseline 'base'; `shaberi baseline promote` makes one"):
+    with pytest.raises(
+        ConfigurationError, match="no baseline 'base'; `shaberi baseline promote base --model MODEL` makes one"
+    ):
         check_regression(lake.catalog, now, "base")
     base = lake.baseline({"math500": same(12)})
     with lake.catalog as catalog:

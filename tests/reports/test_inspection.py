@@ -11,7 +11,7 @@ from tests.inspected import HOSTILE, N_QUESTIONS, made
 
 pytestmark = pytest.mark.integration
 
-BOTH = ["alpha@@july", "beta@@july"]
+BOTH = [{"run_ids": ["alpha@@july"]}, {"run_ids": ["beta@@july"]}]
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +20,8 @@ def catalog(tmp_path_factory) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def found(catalog, text, run_ids=BOTH):
-    return read_questions(catalog, run_ids, Filter.parse(text))
+def found(catalog, text, runs=BOTH):
+    return read_questions(catalog, runs, Filter.parse(text))
 
 
 def test_runs_have_their_answers_failures_and_scores(catalog):
@@ -93,7 +93,7 @@ def test_a_question_has_its_reference_answers_and_judgements(catalog):
     question = found(catalog, "")[6]
     (texts,) = read_texts(catalog, BOTH[::-1], [question])
     assert (texts["stored"]["question"], texts["stored"]["reference"]) == ("質問7：犬は何匹いますか？", "7匹")
-    answers = [answer for run in texts["answers"].values() for answer in run.samples]
+    answers = [answer for (run,) in texts["answers"] for answer in run.samples]
     assert [(one["model"], one["answer"]) for one in answers] == [("beta", HOSTILE), ("alpha", HOSTILE)]
     assert [(one["run_id"], one["judge"]) for one in answers[0]["judgements"]] == [
         ("beta@@july", "a"),
@@ -107,7 +107,7 @@ def test_each_of_many_questions_has_its_own_answers(catalog):
     positions = [texts["position"] for texts in read]
     assert positions == [one["position"] for one in found(catalog, "score>3 sort:difference")]
     assert [texts["stored"]["position"] for texts in read] == positions
-    answers = {texts["position"]: texts["answers"]["alpha@@july"].samples[0]["answer"] for texts in read}
+    answers = {texts["position"]: texts["answers"][0][0].samples[0]["answer"] for texts in read}
     assert answers == {position: HOSTILE if position == 7 else f"alphaの答え{position}" for position in answers}
 
 

@@ -115,9 +115,9 @@ def test_samples_have_their_judgements_and_findings_and_strategies_stand_apart(c
 
 def test_the_passage_that_a_rule_read_is_underlined_on_a_terminal(catalog):
     texts = read_answers(catalog, "tengu", ["q"], ["alpha@@july"])["q", "alpha@@july"]
-    run = {"run_id": "alpha@@july", "model": "alpha", "run_tag": "july"}
+    run = {"run_ids": ["alpha@@july"], "model": "alpha", "run_tag": "july"}
 
-    shown = answers_text(run, None, texts)
+    shown = answers_text(run, None, [texts])
 
     underlined = [shown.plain[span.start : span.end] for span in shown.spans if span.style == "underline"]
     assert underlined == [texts.samples[0]["answer"][2:5]]

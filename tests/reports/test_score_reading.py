@@ -126,13 +126,7 @@ def test_the_strict_policy_shows_a_refused_score_with_its_denominators(read):
 
 
 def test_models_tags_judges_and_pipelines_select(read):
-    rows = [
-        metric(),
-        metric(model="n"),
-        metric(run_tag="u"),
-        metric(judge="b"),
-        metric(pipeline="repetition"),
-    ]
+    rows = [metric(), metric(model="n"), metric(run_tag="u"), metric(judge="b"), metric(pipeline="repetition")]
     assert len(read(rows).rows) == 4
     assert [row["model"] for row in read([], models=["n"]).rows] == ["n"]
     assert [row["run_tag"] for row in read([], tags=["u"]).rows] == ["u"]
@@ -407,11 +401,7 @@ def without(row, *names):
             {"question_set": "tengu@6"},
             "tengu: question set: tengu@5 (t-run1), tengu@6 (t-run2)",
         ),
-        (
-            {"judge_prompt_hash": "q"},
-            {"judge_prompt_hash": "q"},
-            "tengu: prompts of judge a: p (t-run1), q (t-run2)",
-        ),
+        ({"judge_prompt_hash": "q"}, {"judge_prompt_hash": "q"}, "tengu: prompts of judge a: p (t-run1), q (t-run2)"),
         ({"judge_config_hash": "d"}, {}, "tengu: settings of judge a: c (t-run1), d (t-run2)"),
         ({}, {"pipeline_hash": "h"}, "tengu: settings of the passes baseline: not recorded (t-run1), h (t-run2)"),
     ],

@@ -356,7 +356,7 @@ def test_another_judge_of_the_same_name_is_refused(with_variants: Workspace, wor
         ({"judge_prompt": "../variants/strict"}, "no prompt variant '../variants/strict'"),
         ({"judge_prompt": "tengu-only"}, "'tengu-only' changes no prompt of a judge of rakuda"),
         ({"judge_prompt": "strict", "judge_models": ["x" * 199]}, "must have 1 to 200 characters"),
-        ({"judge_prompt": "lenient", "benchmarks": ["gsm8k"], "judge_models": None}, "a prompt variant is of a judge"),
+        ({"judge_prompt": "lenient", "benchmarks": ["gsm8k"], "judge_models": None}, "a prompt variant needs a judge"),
     ],
 )
 def test_a_variant_that_cannot_make_a_difference_is_refused(

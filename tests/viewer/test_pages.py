@@ -18,7 +18,8 @@ from shaberi_dagster.reports.blocks import signed
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.comparison import names_of, verdict
 from shaberi_dagster.reports.questions import GridRequest, read_question_grid
-from shaberi_dagster.reports.requests import ComparisonRequest
+from shaberi_dagster.reports.requests import ComparisonRequest, ScoreSelection
+from shaberi_dagster.reports.scores import read_rankings
 from shaberi_dagster.runs.workspace import Workspace
 from shaberi_dagster.settings import Settings
 from shaberi_dagster.viewer.web import pages
@@ -165,8 +166,8 @@ def test_what_imported_runs_cost_is_not_said(site):
     run, cost = site.get("/run?run=best@@legacy-tree").text, site.get("/cost").text
     assert "history of the model" in run
     assert "$" not in run
-    assert "imported runs do not record their cost" in cost
-    assert "for 0 calls" not in cost
+    assert "imported ones do not say what they cost" in cost
+    assert "0 calls" not in cost
 
 
 @pytest.mark.parametrize(
@@ -588,3 +589,30 @@ def test_where_the_first_model_loses_can_be_asked_for(warehouse):
 
     assert {row["position"]: row["scores"] for row in lost} == {2: [8.0, 9.0], 3: [8.0, 8.5], 5: [3.5, 8.5]}
     assert not alone
+
+
+def test_comparisons_of_several_models_say_what_their_ranking_says(tmp_path):
+    workspace = Workspace(Settings.from_environment({"SHABERI_WAREHOUSE": str(tmp_path / "warehouse")}), environment={})
+    tree, answers = LegacyTree(tmp_path / "tree"), [f"{number}" for number in range(len(questions_of("tengu")))]
+    scores = {"low": [2, 4, 3], "middle": [5, 7, 6], "high": [8, 6, 9]}
+    for model, own in scores.items():
+        rows = rows_of("tengu", answers, [own[number % 3] for number in range(len(answers))])
+        tree.judgements("tengu", rows, "judge-a", model=model)
+    import_trees(ImportRequest({"tree": tree.root}), workspace)
+    warehouse = workspace.settings.warehouse
+    with open_catalog(warehouse) as catalog:
+        shown = PAGES["/compare"](
+            Source(catalog, warehouse), PageAddress("/compare", tuple(("m", one) for one in scores))
+        )
+        (ranking,) = read_rankings(catalog, ScoreSelection(models=list(scores))).rankings
+
+    lines = {line["model"]: line for line in ranking["standings"]}
+    assert not shown.values["alone"]
+    assert [{a, b} for a, b, *_ in shown.values["pairs"]] == [{"low", "high"}, {"middle", "high"}]
+    for a, b, report, *_ in shown.values["pairs"]:
+        row, line = report.sections[0]["rows"][-1], lines[({a, b} - {"high"}).pop()]
+        assert (row["difference"], row["lower"]) == (line["difference"], line["difference_lower"])
+        assert (row["upper"], row["verdict"]) == (
+            line["difference_upper"],
+            {"below": "worse", "tied": "tied"}[line["against_best"]],
+        )

@@ -109,7 +109,7 @@ def named_trees(arguments: Sequence[str]) -> dict[str, Path]:
         if not separator or Path(argument).is_dir():
             path, name = argument, Path(argument).resolve().name
         if not name.isprintable() or not name or not Path(path).is_dir():
-            raise ConfigurationError(f"legacy tree {argument!r} must be an existing folder, or NAME=FOLDER")
+            raise ConfigurationError(f"trees: no folder {path!r}: name an existing one, as FOLDER or NAME=FOLDER")
         if name in trees:
             raise ConfigurationError(f"two legacy trees have the name {name!r}: give one as NAME=FOLDER")
         trees[name] = Path(path).absolute()
@@ -128,7 +128,7 @@ def tree_folders(names: Sequence[str], given: Mapping[str, Path], lake: Lake, ta
     folders = {}
     for name in names:
         if name not in given and name not in roots:
-            raise ConfigurationError(f"where the legacy tree {name!r} is is not known yet: give trees as {name}=FOLDER")
+            raise ConfigurationError(f"the folder of tree {name!r} is not known yet: give trees as {name}=FOLDER")
         folders[name] = given.get(name) or Path(roots[name])
         if not folders[name].is_dir():
             raise ConfigurationError(

@@ -10,6 +10,7 @@ from shaberi_dagster.reports.blocks import (
     Heading,
     Report,
     Rows,
+    Sentences,
     Table,
     counted,
     grouped,
@@ -30,7 +31,11 @@ def _prices(rows: Rows) -> str:
     dates = first if first == last else f"{first} to {last}"
     unknown, recorded = (sum(row[name] for row in rows) for name in ("calls_without_price", "calls_at_recorded_price"))
     models = sorted({model for row in rows for model in row["models_without_price"]})
-    note = f"Prices: {', '.join(sources)}, as known now" if sources else "Prices: none is known"
+    note = (
+        f"Prices: {', '.join(sources)}, as known now"
+        if sources
+        else "Prices: none is known, and SHABERI_PRICES names no file that has them"
+    )
     note += f" ({dates})" if dates else ""
     note += f"; {counted(recorded, 'call')} at the recorded price, as none is known now" if recorded else ""
     of_models = f" (of {listed(models)})" if models else ""
@@ -79,15 +84,16 @@ def stage_totals(rows: Rows) -> Table:
 def cost_totals(rows: Rows) -> list[Block]:
     """Show the totals of each model and of each run, where there are several."""
     sums = [column for column in TOKENS.columns if column.total]
-    names = {"By model": ("model",), "By run": ("model", "run_tag")}
-    found: list[Block] = []
-    for title, keys in names.items():
+    names = {"By model": "with the calls of its judges", "By run": ""}
+    found: list[Block] = [Sentences([cost_line(rows)], "verdict")]
+    for (title, detail), keys in zip(names.items(), (("model",), ("model", "run_tag")), strict=True):
         groups = grouped(rows, itemgetter(*keys))
         if len(groups) > 1:
             lines = [{name: own[0][name] for name in keys} | TOKENS.summed(own) for _, own in groups]
             columns = [*(text("tag" if name == "run_tag" else name, name, folds=True) for name in keys), *sums]
-            found += [Heading(title), table_of(lines, [replace(column, total=False) for column in columns])]
-    return [*found, Heading("By stage and benchmark")] if found else []
+            table = table_of(lines, [replace(column, total=False) for column in columns])
+            found += [Heading(title, detail), table]
+    return [*found, Heading("By stage and benchmark")]
 
 
 COST = Report(
@@ -95,7 +101,7 @@ COST = Report(
     "Show calls, tokens and US dollars of runs by stage and benchmark.",
     [TOKENS],
     selection=RunSelection,
-    lead=lambda rows: cost_totals(rows["rows"]),
+    lead=lambda rows: cost_totals(rows["rows"]) if rows["rows"] else [],
     empty="No call was made for these runs: imported ones do not say what they cost.",
     examples=[
         "shaberi cost                                   all runs",

@@ -53,10 +53,7 @@ GRADERS = Report(
     [FORMS, AUDITED],
     selection=RunSelection,
     empty="No rule has graded an answer of these runs.",
-    examples=[
-        "shaberi graders                                all runs",
-        "shaberi graders --model my-model --tag july",
-    ],
+    examples=["shaberi graders                                all runs", "shaberi graders --model my-model --tag july"],
     more="The corpus is replies that no rule was tuned on; the bound is one-sided, of 95 % (Clopper-Pearson). "
     "Verdicts of earlier versions of a rule have no form. In audits a model graded verdicts that were drawn at random; "
     "the bound is the upper end of the 95 % interval, and a disagreement that is not settled counts as wrong.",

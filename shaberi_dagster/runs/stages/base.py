@@ -35,6 +35,7 @@ from shaberi_dagster.runs.spec import RunSpec
 from shaberi_dagster.runs.stages.paid import PaidCalls, Sharing
 from shaberi_dagster.util.checks import Check
 from shaberi_dagster.util.errors import EndpointError, ShaberiError
+from shaberi_dagster.util.identity import RUN_NUMBER
 from shaberi_dagster.util.portions import portions
 from shaberi_dagster.util.progress import StageProgress
 
@@ -477,7 +478,9 @@ class RowStage(Stage, Generic[ItemT]):
         for row in counts.join(there, on=by, how="left", maintain_order="left").fill_null(0).iter_rows(named=True):
             key = row["benchmark"], row[self.label] if self.label else ""
             self.lines[key] = StageProgress(self.name, *key, total=row["total"], done=row["there"], reused=row["there"])
+        numbered = RUN_NUMBER.fullmatch(self.run_ids[0])
         for line in self.lines.values():
+            line.label = f"{line.label} run {numbered['number']}".strip() if numbered else line.label
             self.workspace.reporter.changed(line)
 
     async def _make_alone(self, survey: Survey, writer: RowWriter) -> None:

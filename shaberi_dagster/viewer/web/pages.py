@@ -16,7 +16,15 @@ from pydantic import TypeAdapter, ValidationError
 from shaberi_dagster.lake.journal.tally import CostOf
 from shaberi_dagster.lake.queries import known_names
 from shaberi_dagster.lake.statements import Catalog, fetch, once
-from shaberi_dagster.reports.blocks import Document, Report, Row, Rows, Sentences, grouped
+from shaberi_dagster.reports.blocks import (
+    Report,
+    Row,
+    Rows,
+    Sentences,
+    ends_of,
+    grouped,
+    interval_of,
+)
 from shaberi_dagster.reports.comparison import (
     ComparisonReport,
     comparison_result,
@@ -29,8 +37,15 @@ from shaberi_dagster.reports.comparison import (
 from shaberi_dagster.reports.comparison import compare as read_comparison
 from shaberi_dagster.reports.decision import decision_result, outcome, read_decision
 from shaberi_dagster.reports.declared import REPORTS
-from shaberi_dagster.reports.declared.cost import COST, TOKENS, cost_line
-from shaberi_dagster.reports.ensemble import ensemble_result, read_stored_report, read_strategy_scores, strategy_blocks
+from shaberi_dagster.reports.declared.cost import cost_line
+from shaberi_dagster.reports.ensemble import (
+    QuickReport,
+    ensemble_result,
+    read_stored_report,
+    read_strategy_scores,
+    strategy_blocks,
+)
+from shaberi_dagster.reports.gate import GateReport
 from shaberi_dagster.reports.questions import MOST_CHARACTERS, GridRequest, Span, read_question_grid, read_side_by_side
 from shaberi_dagster.reports.ranking import remarks_on
 from shaberi_dagster.reports.reading import Scales, benchmarks_in, read_costs, read_report, reported_scales
@@ -43,8 +58,9 @@ from shaberi_dagster.reports.requests import (
     check_choice,
 )
 from shaberi_dagster.reports.run_progress import read_run
-from shaberi_dagster.reports.score_page import best_of_first
-from shaberi_dagster.reports.scores import read_leaderboard, read_rankings
+from shaberi_dagster.reports.score_page import best_of_first, statistics_blocks
+from shaberi_dagster.reports.scores import read_leaderboard, read_rankings, read_scores
+from shaberi_dagster.statistics.intervals import Interval
 from shaberi_dagster.util.errors import ConfigurationError
 from shaberi_dagster.util.names import did_you_mean
 from shaberi_dagster.viewer.web.address import PageAddress, page_url
@@ -101,9 +117,16 @@ _FLAGS = {
 
 def best_models(source: Source, address: PageAddress) -> list[str]:
     """The best two of a leaderboard, as other pages are asked for them; none where there are not two."""
-    report = read_rankings(source.catalog, _selection(address), top=2)
-    standings = report.rankings[0]["standings"][:2] if report.rankings else ()
-    return [f"{line['model']}@@{line['tag']}" for line in standings] if len(standings) == 2 else []  # noqa: PLR2004
+    report = read_rankings(source.catalog, _selection(address), top=_MOST_LINES)
+    lines = report.rankings[0]["standings"] if report.rankings else ()
+    return _best_two(lines) if len(lines) > 1 else []
+
+
+def _best_two(lines: Rows) -> list[str]:
+    """Name the first line and the first one of another model."""
+    first, *others = lines
+    found = [first, *sorted(others, key=lambda line: line["model"] == first["model"])[:1]]
+    return [f"{line['model']}@@{line['tag']}" for line in found]
 
 
 def _selection(address: PageAddress) -> ScoreSelection:
@@ -131,7 +154,9 @@ def leaderboard(source: Source, address: PageAddress) -> Shown:
             "policies": POLICIES,
             "missing": MISSING[board["report"].policy],
             "scales": reported_scales(board["report"].benchmarks),
-            "remarks_on": remarks_on,
+            "verdicts": list(best_of_first(board["report"])) if page == 1 else [],
+            "remarks": dict.fromkeys(line for ranking in board["shown"] for line in remarks_on(ranking["standings"])),
+            "best_two": _best_two,
             "names_of": lambda lines: {f"{line['model']}@@{line['tag']}" for line in lines},
             "choices": _choices(source),
         },
@@ -141,13 +166,14 @@ def leaderboard(source: Source, address: PageAddress) -> Shown:
 def summary(source: Source, address: PageAddress) -> Shown:
     """Say who is best, with the first ranking, what it is about and what it took: the first page of a file."""
     report = read_leaderboard(source.catalog, _selection(address))["report"]
-    verdicts = list(best_of_first(report.rankings))
+    verdicts = list(best_of_first(report))
     ranking = report.rankings[0] if report.rankings else {"asked": [], "standings": []}
 
     def best_on(name: str) -> Rows:
         return sorted(ranking["standings"], key=lambda line: -line["by_benchmark"][name])[:_MOST_BEST]
 
-    tokens = read_costs(source.catalog, sorted({row["run_id"] for row in report.rows}))
+    ranked = {row["run_id"] for line in ranking["standings"] for row in line["rows"]}
+    tokens = read_costs(source.catalog, sorted(ranked))
     return Shown(
         "summary.html",
         verdicts[0] if verdicts else "Scores",
@@ -231,24 +257,65 @@ def _walk(source: Source, address: PageAddress, report: Row) -> Walk:
     return walk_list(address, read_question_grid(source.catalog, _grid_request(back))["rows"], back)
 
 
-def compare(source: Source, address: PageAddress) -> Shown:
-    """Compare each pair of some models over the questions that both were asked."""
+def compare(source: Source, address: PageAddress, rankings: Rows | None = None) -> Shown:
+    """Compare each pair of two models, or the best of more with each other one, as they are ranked."""
     models = address.many("m")
     if len(models) < 2:  # noqa: PLR2004
         raise ConfigurationError("choose two models or more to compare")
+    if rankings is None and len(models) > 2:  # noqa: PLR2004
+        rankings = read_rankings(source.catalog, replace(_selection(address), models=models)).rankings
     pairs = {(a, b): read_comparison(source.catalog, _comparison(a, b, address)) for a, b in combinations(models, 2)}
-    return comparison_page(pairs)
+    return comparison_page(pairs, rankings or ())
 
 
-def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport]) -> Shown:
-    """Comparisons by what their two sides are asked for."""
+def comparison_page(pairs: Mapping[tuple[str, str], ComparisonReport], rankings: Rows = ()) -> Shown:
+    """Comparisons by what their two sides are asked for; those of the best of a ranking say what the ranking says."""
+    ranked = {pair: _as_ranked(report, rankings) for pair, report in pairs.items()}
+    known = {pair: report for pair, report in ranked.items() if report} or pairs
     shown = [
         (a, b, report, names_of(report), _drawn_reach(report), list(comparison_result(report).blocks(None)))
-        for (a, b), report in pairs.items()
+        for (a, b), report in known.items()
     ]
     withheld = any(not report.comparable for report in pairs.values())
     words = {"verdict": verdict, "row_verdict": row_verdict, "section_title": section_title, "side_title": side_title}
-    return Shown("compare.html", "Comparison", {"pairs": shown, "withheld": withheld, **words})
+    alone = all(report is pairs[pair] for pair, report in known.items())
+    return Shown("compare.html", "Comparison", {"pairs": shown, "alone": alone, "withheld": withheld, **words})
+
+
+def _as_ranked(report: ComparisonReport, rankings: Rows) -> ComparisonReport | None:
+    """Give a comparison the result that its ranking has, adjusted for all of its pairs; None of two lower lines."""
+    lines = _lines_of(report, rankings)
+    places = [line["against_best"] for line in lines]
+    if "best" not in places:
+        return None if lines else report
+    is_a_best = places[0] == "best"
+    line = lines[1] if is_a_best else lines[0]
+    whole, *by_judge = report.sections
+    *rows, overall = whole["rows"]
+    if line["difference"] is None or overall["verdict"] == "withheld":
+        return report
+    ends = interval_of(line, "difference_")
+    adjusted = {
+        **ends_of(Interval(-ends.upper, -ends.lower) if ends and is_a_best else ends),
+        **dict.fromkeys(("p_value", "adjusted_p_value"), line["p_value"]),
+        "difference": 0.0 - line["difference"] if is_a_best else line["difference"],
+        "verdict": {"below": "better" if is_a_best else "worse"}.get(line["against_best"], line["against_best"]),
+        "equal": False,
+        "why_withheld": line["why_withheld"],
+    }
+    return replace(report, sections=[{**whole, "rows": [*rows, {**overall, **adjusted}]}, *by_judge])
+
+
+def _lines_of(report: ComparisonReport, rankings: Rows) -> Rows:
+    """Return the lines of both sides in the ranking that has them; none where no one has."""
+    sides = [set(side.run_ids) for side in (report.a, report.b)]
+    for ranking in rankings:
+        found = [
+            line for ids in sides for line in ranking["standings"] if {row["run_id"] for row in line["rows"]} == ids
+        ]
+        if len(found) == len(sides):
+            return found
+    return ()
 
 
 def _drawn_reach(report: ComparisonReport) -> float:
@@ -259,7 +326,7 @@ def _drawn_reach(report: ComparisonReport) -> float:
 
 
 def model(source: Source, address: PageAddress) -> Shown:
-    """Show all runs of a model, and the change of its scores."""
+    """Show the mean of several runs of a tag, all runs of a model, and the change of its scores."""
     name = address.one("model")
     runs = fetch(source.catalog, "model_runs", model=name)
     if not runs:
@@ -269,7 +336,10 @@ def model(source: Source, address: PageAddress) -> Shown:
         )
     groups = grouped(runs, lambda row: (row["judge"], row["pipeline"], row["strategy"]))
     drift = [row for row in fetch(source.catalog, "model_drift", model=name) if row["month"]]
-    return Shown("model.html", name, {"groups": groups, "drift": drift})
+    several = sorted({row["base_tag"] for row in runs if row["run_number"] is not None})
+    of_tags = read_scores(source.catalog, ScoreSelection(models=[name], tags=several)) if several else None
+    blocks = list(statistics_blocks(of_tags)) if of_tags else []
+    return Shown("model.html", name, {"blocks": blocks, "groups": groups, "drift": drift})
 
 
 def runs(source: Source, address: PageAddress) -> Shown:
@@ -306,7 +376,7 @@ def judges(source: Source, address: PageAddress) -> Shown:
     names = [row["judge"] for row in facts]
     pairs = {(row["judge_a"], row["judge_b"]): row for row in overview["pairs"]}
     shares = overview["shares"]
-    bins = sorted({row["score"] for row in shares})
+    scores = sorted({row["score"] for row in shares})
     return Shown(
         "judges.html",
         "Judges",
@@ -318,7 +388,7 @@ def judges(source: Source, address: PageAddress) -> Shown:
             if with_lengths
             else None,
             "distributions": {
-                name: dict.fromkeys(bins, 0.0) | {row["score"]: row["share"] for row in rows}
+                name: dict.fromkeys(scores, 0.0) | {row["score"]: row["share"] for row in rows}
                 for name, rows in grouped(shares, lambda row: row["judge"])
             },
             "most_share": max((row["share"] for row in shares), default=0),
@@ -332,16 +402,19 @@ def ensemble(source: Source, address: PageAddress) -> Shown:
     found = fetch(source.catalog, "ensemble_runs")
     run_id = address.one("run", found[0]["run_id"] if found else "")
     try:
-        blocks = list(ensemble_result(read_stored_report(source.catalog, run_id)).blocks(None)) if run_id else []
+        shown = ensemble_page(read_stored_report(source.catalog, run_id)).values if run_id else {"brief": []}
     except ConfigurationError as error:
-        blocks = [Sentences([str(error)], "warning")]
-    return Shown("ensemble.html", "Ensembles", {"runs": found, "run_id": run_id, "blocks": blocks})
+        shown = {"brief": [Sentences([str(error)], "warning")]}
+    return Shown("ensemble.html", "Ensembles", {"blocks": [], **shown, "runs": found, "run_id": run_id})
 
 
-def ensemble_page(run_id: str, document: Document) -> Shown:
-    """Show the report on the ensemble of one run, and its gate."""
-    values = {"runs": [], "run_id": run_id, "blocks": list(document.blocks(None))}
-    return Shown("ensemble.html", "Ensemble", values)
+def ensemble_page(report: QuickReport, gate: GateReport | None = None) -> Shown:
+    """Show the report on the ensemble of one run, and its gate: the answer first, folded all numbers."""
+    brief, whole = (ensemble_result(report, gate, notes=notes).blocks(None) for notes in (False, True))
+    answer = [block for block in brief if not (isinstance(block, Sentences) and block.kind == "note")]
+    return Shown(
+        "ensemble.html", "Ensemble", {"runs": [], "run_id": report.run_id, "brief": answer, "blocks": [*whole]}
+    )
 
 
 def decisions(source: Source, address: PageAddress) -> Shown:
@@ -365,14 +438,6 @@ def decision(source: Source, address: PageAddress) -> Shown:
             "live": live,
         },
     )
-
-
-def cost(source: Source, address: PageAddress) -> Shown:
-    """Show the cost of runs, stage by stage."""
-    rows = list(read_report(source.catalog, COST, _selected(COST, address)).records())
-    runs = grouped(rows, lambda row: (row["model"], row["run_tag"]))
-    by_run = [(run, TOKENS.summed(of_run), of_run) for run, of_run in runs]
-    return Shown("cost.html", "Cost", {"by_run": by_run, "total": TOKENS.summed(rows)})
 
 
 def _declared(name: str) -> Page:
@@ -474,7 +539,6 @@ PAGES: Mapping[str, Page] = {
     "/ensemble": ensemble,
     "/decisions": decisions,
     "/decision": decision,
-    "/cost": cost,
     "/search": search,
     "/call": call,
     "/prompt": prompt,

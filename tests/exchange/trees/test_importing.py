@@ -375,7 +375,7 @@ def test_trees_are_named_by_their_folders_or_as_asked(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("trees", "message"),
-    [(["one", "other/one"], "two legacy trees have the name 'one'"), (["gone"], "'gone' must be an existing folder")],
+    [(["one", "other/one"], "two legacy trees have the name 'one'"), (["gone"], "trees: no folder 'gone'")],
 )
 def test_trees_that_cannot_be_told_apart_or_found_are_refused(tmp_path, monkeypatch, trees, message):
     (tmp_path / "other" / "one").mkdir(parents=True)

@@ -64,7 +64,7 @@ def of_before(imported: Callable[[Iterable[str]], Workspace], monkeypatch: pytes
 def _selected(workspace: Workspace, **chosen: tuple[str, ...]) -> set[str]:
     with open_catalog(workspace.settings.warehouse) as catalog:
         rows = read_scores(catalog, ScoreSelection(**chosen)).rows  # type: ignore[arg-type]
-        inspected = {run["run_id"] for run in read_runs(catalog, **chosen)}
+        inspected = {run_id for run in read_runs(catalog, **chosen) for run_id in run["run_ids"]}
     found = {row["run_id"] for row in rows}
     assert (
         inspected
