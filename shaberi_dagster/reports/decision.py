@@ -107,7 +107,7 @@ def decision_result(report: Row, full: Sequence[str] = (), *, notes: bool = True
 
 
 def _by_how_much(last_looks: Rows) -> str:
-    """Say of the only pair than which its better one is better, and by how much."""
+    """Name the lower one of the only pair, and say by how much."""
     lower = {"A": "b", "B": "a"}.get(last_looks[0]["verdict"]) if len(last_looks) == 1 else None
     return f" than {last_looks[0][lower]} by {decimals(abs(last_looks[0]['estimate']))}" if lower else ""
 

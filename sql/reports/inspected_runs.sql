@@ -30,7 +30,8 @@ chosen as (
 )
 select
     model, if(count(*) = 1, any_value(run_tag), base_tag || if(any_value(has_single), '-run*', '')) as run_tag,
-    base_tag, list(run_id order by run_number, run_id) as run_ids, string_agg(distinct status, ', ' order by status) as status,
+    coalesce(base_tag, any_value(run_tag)) as base_tag,
+    list(run_id order by run_number, run_id) as run_ids, string_agg(distinct status, ', ' order by status) as status,
     list_sort(list_distinct(flatten(list(benchmarks)))) as benchmarks, sum(n_answers)::bigint as n_answers,
     sum(n_failed)::bigint as n_failed, avg(score) as score, max(created_at) as created_at
 from chosen
