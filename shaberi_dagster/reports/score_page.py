@@ -431,9 +431,9 @@ def _less(line: Row) -> str:
 
 
 def _names_of(lines: Rows) -> list[str]:
-    """Name the lines of a ranking: models, and tags where these differ."""
-    has_one_tag = len({line["tag"] for line in lines}) == 1
-    return [line["model"] if has_one_tag else f"{line['model']} {line['tag']}" for line in lines]
+    """Name the lines of a ranking: models, and the tags of one that is there twice."""
+    models = [line["model"] for line in lines]
+    return [line["model"] if models.count(line["model"]) == 1 else f"{line['model']} {line['tag']}" for line in lines]
 
 
 def _title(ranking: Row) -> str:

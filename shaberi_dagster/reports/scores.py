@@ -254,17 +254,17 @@ def _versions(rows: Rows, name: str) -> str:
     known = [row for row in rows if is_number(row["score"])]
     if len(set(map(itemgetter("benchmark", name), known))) == len({row["benchmark"] for row in known}):
         return ""
-    found = []
+    found: dict[str, list[str]] = {}
+    words = ("one", "another")
     for benchmark, of_benchmark in grouped(known, itemgetter("benchmark")):
         by_version = grouped(of_benchmark, lambda row: row[name] or _UNKNOWN)
         if len(by_version) > 1:
-            words = ("one" if number == 0 else "another" for number in range(len(by_version)))
             parts = (
-                f"{f'one that is {version}' if version.startswith(_UNKNOWN) else word} of {_names(ones)}"
-                for word, (version, ones) in zip(words, by_version, strict=True)
+                f"{f'one that is {version}' if version.startswith(_UNKNOWN) else words[place > 0]} of {_names(ones)}"
+                for place, (version, ones) in enumerate(by_version)
             )
-            found.append(f"{benchmark}: {', '.join(parts)}")
-    return "; ".join(found)
+            found.setdefault(", ".join(parts), []).append(benchmark)
+    return "; ".join(f"{', '.join(benchmarks)}: {parts}" for parts, benchmarks in found.items())
 
 
 def _names(rows: Rows) -> str:

@@ -156,15 +156,15 @@ def changed_questions(catalog: Catalog, sets: Iterable[tuple[str, str, str]]) ->
 
 def not_recorded(settings: SettingsByRun, run_ids: Iterable[str]) -> list[str]:
     """Say which prompts of judges no one has recorded of any of some runs, and what dates tell of them."""
-    by_name: dict[tuple[str, str], list[str]] = {}
+    judges: dict[str, dict[str, None]] = {}
     for setting, by_run in settings.items():
         values = [by_run.get(run_id, frozenset()) for run_id in run_ids]
         has_prompts = setting.name.startswith(_PROMPTS) and not setting.name.startswith(f"{_PROMPTS} {RULE}")
         known = frozenset().union(*values)
         if has_prompts and known and all(value == _UNKNOWN or value.startswith(_BY_DATES) for value in known):
             dated = "; ".join(sorted(known - {_UNKNOWN}))
-            by_name.setdefault((setting.name, f" ({dated})" if dated else ""), []).append(setting.benchmark)
-    return [f"{name} are not recorded on {', '.join(where)}{dated}" for (name, dated), where in by_name.items()]
+            judges.setdefault(f" ({dated})" if dated else "", {})[setting.name.removeprefix(f"{_PROMPTS} ")] = None
+    return [f"{_PROMPTS} {', '.join(names)} are not recorded{dated}" for dated, names in judges.items()]
 
 
 def find_differences(

@@ -351,16 +351,10 @@ def _take_part(part: Page | Locator, name: str) -> None:
 
 def _take_picture(page: Page, path: Path) -> None:
     """The whole graph without the side bars."""
-    page.set_viewport_size({"width": 1500, "height": 1080})
+    page.set_viewport_size({"width": 1500, "height": 640})
     page.get_by_role("button", name="Hide navigation").click()
-    # The only button beside the field that narrows the list of assets.
-    page.get_by_placeholder("Jump to").locator("xpath=following::button[1]").click()
-    page.mouse.dblclick(900, 1060)  # an empty spot: fit the graph into the window
+    page.mouse.dblclick(700, 620)  # an empty spot: fit the graph into the window
     page.wait_for_timeout(3_000)  # it glides into its place
-    page.mouse.move(760, 180)  # another empty spot: pull the top below the search field
-    page.mouse.down()
-    page.mouse.move(760, 270, steps=10)
-    page.mouse.up()
     expect(page.get_by_text("Loading…").or_(page.get_by_text("Loading..."))).to_have_count(0)
     path.parent.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=path)
