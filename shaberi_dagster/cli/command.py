@@ -176,7 +176,7 @@ def _complaint(error: CycloptsError) -> str:  # noqa: PLR0911  (one for each kin
             names = sorted(filter(lambda name: not name.startswith("-"), app))
             return f"no command {word!r}; {did_you_mean(word, names, 'there are')}"
         case UnusedCliTokensError(unused_tokens=list() as words):
-            return f"unexpected argument {' '.join(words)}; names go with options, such as --model"
+            return f"unexpected argument {' '.join(words)}; names go with options, such as --tag"
         case MissingArgumentError(keyword=None, argument=Argument() as place) if "Did you mean" not in str(error):
             return f"{place.name if place.index is None else place.name.lstrip('-').upper()} is missing"
         case CoercionError(token=Token(keyword=str() as option, value=value), target_type=kind) if kind is int:
@@ -189,7 +189,7 @@ def _complaint(error: CycloptsError) -> str:  # noqa: PLR0911  (one for each kin
             faulty = next((child for child in children if child.keys[-1:] == problem["loc"][:1]), argument)
             name = faulty.name if faulty else ""
             return f"{name}: {message_of(problem)}" if name.startswith("-") else message_of(problem)
-    return str(error)
+    return str(error).partition(" requires an argument. ")[2] or str(error)
 
 
 def _damage_behind(error: BaseException, *, anyway: bool = False) -> ShaberiError | None:

@@ -44,9 +44,8 @@ def export(
         str,
         option(
             "how",
-            "results: a folder for each run; shaberi-v1: the trees of the old suite; requests: calls for "
-            "answers that another tool is to make, as lines of OpenAI's batches; ensemble-cache: samples as the "
-            "ensemble evaluation's caches",
+            "results: a folder for each run; shaberi-v1: trees of the old suite; requests: calls that another "
+            "tool is to make, as OpenAI's batches; ensemble-cache: caches of the ensemble evaluation",
             name="--format",
             metavar="FORMAT",
         ),

@@ -44,5 +44,5 @@ def link(
         show(plan, output_format)
         return FINE
     rows = operations.link(request, calls)
-    show(links.link_result(rows), output_format)
+    show(links.LINK.result({"rows": rows}, ()), output_format)
     return FINE if rows[-1]["granted"] else INCONCLUSIVE

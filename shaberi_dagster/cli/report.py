@@ -24,6 +24,7 @@ or a run has failed parts, 4 a gate is inconclusive (only with --ci); where seve
 
 
 _OF_GATES = {"passed": FINE, "failed": GATE_FAILED, "inconclusive": INCONCLUSIVE}
+_TITLE = "Consensus against a single answer"
 
 
 def report(
@@ -38,9 +39,7 @@ def report(
         bool, option("how", "Begin with a hidden marker; end with 1 if a gate found a regression, 4 if one cannot tell")
     ] = False,
     output: Annotated[OutputFile, option("how", "Write here instead of stdout")] = None,
-    title: Annotated[str, option("how", "Heading of the report", metavar="TEXT")] = (
-        "Consensus against a single answer"
-    ),
+    title: Annotated[str, option("how", "Heading of the report; none with --html", metavar="TEXT")] = _TITLE,
     html: Annotated[
         OutputFile, option("how", "Write leaderboard, comparison and answers of the lake as one HTML file instead")
     ] = None,
@@ -51,8 +50,8 @@ def report(
     from shaberi_dagster.viewer import html as pages
 
     if html is not None:
-        if files or ci:
-            raise ConfigurationError("--html shows the lake: leave documents and --ci out")
+        if files or ci or title != _TITLE:
+            raise ConfigurationError("--html shows the lake: leave documents, --ci and --title out")
         warehouse = Settings.from_environment().warehouse
         with waiting("reading the lake: leaderboard, comparison, questions"):
             written = pages.write_file(html, warehouse, lambda source: pages.about_lake(source, request))

@@ -77,11 +77,11 @@ def expected_result(expectations: Sequence[Row], decision_id: str, boundary: str
         n_history: Past models of the judges.
     """
     note = (
-        f"Questions: means of replayed decisions between past models (history of {n_history}); calls are "
-        "of all candidates, and what is paid for is left out."
+        f"Questions: means of replayed decisions between {n_history} past models. "
+        "Calls: of all candidates, less what is paid for."
         if boundary == "history"
         else f"The history of {n_history} models does not suffice for a replay: a decision stops as soon as "
-        "bets that are valid at any time allow it. Calls are of all candidates; what is paid for is left out."
+        "bets allow it. Calls: of all candidates, less what is paid for."
     )
     said: list[Block] = [
         Heading("plan; no call is made", f"decision {decision_id}"),

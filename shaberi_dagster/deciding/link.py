@@ -457,11 +457,9 @@ def _why_refused(link: Link, found: Offset | None, n_scored: int, n_answers: int
         return f"{where} is outside of the margin {margin:g}: these are not the same scores, whatever the sample"
     needed = error_needed(found.n_models, margin, found.offset)
     if needed is None:
-        return (
-            f"{where} reaches beyond the margin {margin:g}, and so does the offset itself: a larger sample hardly helps"
-        )
+        return f"{where} and the offset itself reach beyond the margin {margin:g}: a larger sample hardly helps"
     questions = math.ceil(link.request.questions * (found.standard_error / needed) ** 2)
     return (
-        f"{where} reaches beyond the margin {margin:g}: about {questions:,} answers of each of these models, or more "
-        "models, would be enough"
+        f"{where} reaches beyond the margin {margin:g}: about {questions:,} answers of each model, "
+        "or more models, would be enough"
     )

@@ -67,5 +67,5 @@ def refuse_other_content(run: dg.DagsterRun, run_id: str, benchmarks: Sequence[s
         raise ConfigurationError(
             f"this worker has another {unlike[0]} than the run was submitted with"
             f"{f' ({len(unlike)} differ in all)' if len(unlike) > 1 else ''}: "
-            "let all hosts have the same prompts, plugins and version of shaberi-dagster, and submit it again"
+            "give all hosts the same prompts, plugins and version, and submit it again"
         )

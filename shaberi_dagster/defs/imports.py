@@ -21,6 +21,7 @@ from shaberi_dagster.exchange.trees.importing import (
     tree_folders,
 )
 from shaberi_dagster.exchange.trees.sums import Reconciliation
+from shaberi_dagster.util.errors import ConfigurationError
 
 IMPORT = "legacy_import"
 REPORT = "report"
@@ -70,7 +71,7 @@ def legacy_import(
     place, given = workspace.workspace(context.log), named_trees(config.trees)
     of_partitions = context.has_partition_key or context.has_partition_key_range
     names = list(context.partition_keys) if of_partitions else list(given)
-    folders = tree_folders(names, given, place.lake, config.tag)
+    folders, lost = tree_folders(names, given, place.lake, config.tag)
     result = import_trees(ImportRequest(folders, config.tag, config.models), place)
     counted = result.reconciliation
     facts: dict[str, Any] = {
@@ -80,11 +81,12 @@ def legacy_import(
         "runs imported": result.runs.height,
         "megabytes read": rounded(result.bytes_read / 1e6),
         "seconds": rounded(result.seconds),
+        "trees left out": ", ".join(given.keys() - names),
     }
     left_out = {"lines quarantined": counted.quarantine.height, "files not read": counted.left_out.height}
     checks = import_checks(counted.discrepancies(), left_out)
     sums = {name: {"folder": str(folder), **_reconciled(counted.of(name))} for name, folder in folders.items()}
-    if of_partitions:
+    if of_partitions and not lost:
         for name, sums_of_tree in sums.items():
             context.add_asset_metadata(sums_of_tree, partition_key=name)
         return dg.MaterializeResult(metadata=facts, check_results=checks)
@@ -93,6 +95,8 @@ def legacy_import(
         context.instance.report_runless_asset_event(
             dg.AssetMaterialization(IMPORT, partition=name, metadata=sums_of_tree)
         )
+    if lost:  # after the other trees are there
+        raise ConfigurationError("; ".join(lost))
     return dg.MaterializeResult(metadata=facts | _reconciled(counted), check_results=checks)
 
 
@@ -108,7 +112,10 @@ class EnsembleImportConfig(dg.Config):
 def ensemble_import(
     context: dg.AssetExecutionContext, workspace: WorkspaceResource, config: EnsembleImportConfig
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # with checks, Dagster wants the bare class
-    """Responses and verdicts of the ensemble evaluation's caches as runs of this lake; what is there already stays."""
+    """Responses and verdicts of the ensemble evaluation's caches as runs of this lake; what is there already stays.
+
+    Click the arrow beside Materialize, Open launchpad, and write the caches' folders into paths.
+    """
     done = import_ensemble(map(Path, config.paths), workspace.workspace(context.log))
     shown = done.quarantine.select("source", "path", "reason").head(_MOST_SHOWN)
     facts: dict[str, Any] = {

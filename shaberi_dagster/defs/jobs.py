@@ -13,10 +13,11 @@ from shaberi_dagster.defs.options import config_class, given, stage_config
 from shaberi_dagster.defs.partitions import add_partition
 from shaberi_dagster.defs.resources import WorkspaceResource, working_in
 from shaberi_dagster.lake.compaction import compact_lake
+from shaberi_dagster.llm.endpoints import api_key
 from shaberi_dagster.runs.planning import plan_run
 from shaberi_dagster.runs.request_file import request_from
 from shaberi_dagster.runs.spec import CallOptions, RunRequest, RunSpec
-from shaberi_dagster.runs.stages.evaluation import check_keys
+from shaberi_dagster.runs.stages.evaluation import check_keys, endpoints_to_call
 from shaberi_dagster.runs.stages.ordered import STAGE_NAMES
 from shaberi_dagster.runs.stored import store_run
 from shaberi_dagster.runs.workspace import Workspace
@@ -117,6 +118,8 @@ def evaluate_new_run(
             "scores": dg.MetadataValue.url(f"/assets/metrics?{partition}"),
         }
         yield dg.Output(key_of(spec.run_id), metadata=links)
+        for endpoint in endpoints_to_call(spec, place):
+            api_key(endpoint, place.environment)  # one that is missing, before answers are made
         ops = stage_config(options, STAGE_NAMES, list(spec.benchmarks))
         tags = {STARTED_BY_TAG: context.run_id}
         run_in_process(spec.run_id, ops, instance=context.instance, workspace=place, tags=tags)

@@ -174,7 +174,7 @@ def score_histograms(outcome: StageResult) -> dict[str, str]:
     low, high = min([benchmark.scale_minimum, *given]), max([benchmark.scale_maximum, *given])
     places = min(math.ceil(high - low) + 1, _MOST_BARS)
     return {
-        judge: f"{low:g} {_bars(scores, low, high, places)} {high:g}, mean {fmean(scores):.2f} of {len(scores)}"
+        judge: f"{low:g} {_bars(scores, low, high, places)} {high:g}, mean {fmean(scores):.2f} (n {len(scores)})"
         for judge, scores in outcome.scores.items()
         if scores
     }

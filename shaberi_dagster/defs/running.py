@@ -427,10 +427,7 @@ class Evaluation:
                 if alike:
                     note(f"judge {judge.name} gets the same prompt as {judge.model} in {', '.join(alike)}")
         if DEFAULT_MODEL in self._llm_judges():
-            note(
-                f"judge {DEFAULT_MODEL} is a tiny model that shows the pipeline at work; its scores mean little. "
-                "Name a real one with --judge-model."
-            )
+            note(f"judge {DEFAULT_MODEL} is so small that its scores mean little: name another with --judge-model")
 
 
 def calls_in_words(estimates: Sequence[Forecast], max_cost: float | None) -> str:
@@ -478,10 +475,8 @@ def _of_limits(before: RunSpec | None, spec: RunSpec, request: RunRequest, bench
         asked = sum(spec.n_questions(name) for name in names)
         whole = sum(spec.benchmarks[name].n_questions for name in names)
         if isinstance(request.limit, int) and (limit is None or limit > request.limit):
-            yield (
-                f"{spec.model} has {asked} questions of {', '.join(names)}: --limit {request.limit} changes nothing, "
-                "a limit only grows"
-            )
+            of = f"{spec.model} has {asked} questions of {', '.join(names)}"
+            yield f"{of}: --limit {request.limit} changes nothing, a limit only grows"
         elif request.limit is None and asked < whole:
             yield f"{spec.model}: {asked} of {whole} questions, as before; `--limit all` takes the rest"
 

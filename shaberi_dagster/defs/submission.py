@@ -100,9 +100,7 @@ class ByWorkers:
             answers = {}
         states = {name: answer for name, answer in answers.items() if isinstance(answer, list)}  # else it cannot tell
         if not states:
-            self._workspace.reporter.note(
-                "no worker could be asked whether it has the keys and may send them; its run will tell"
-            )
+            self._workspace.reporter.note("no worker could be asked whether it has the keys; its run will tell")
         for name, answer in sorted(states.items()):
             for (variable, base_url), state in zip(pairs, answer, strict=True):
                 if state == "not bound":
@@ -135,8 +133,7 @@ class ByWorkers:
             raise
         except _DATABASE_ERRORS as error:
             raise ShaberiError(
-                "the database of the cluster does not come back; what was submitted continues with it, "
-                "and the same command looks on again"
+                "the database of the cluster does not come back; when it does, the same command looks on again"
             ) from error
         except ConfigurationError as error:
             workspace.lake.refresh()

@@ -15,10 +15,7 @@ from shaberi_dagster.runs.results.results_tree import ResultsExport
 
 _MOST_SHOWN = 20
 _MOST_NAMED = 3
-_REMEDY = (
-    ": nothing can grade their answers, and quick-eval takes questions of its own (the starter set, unless --questions "
-    "names another); import a baseline cache that has the texts"
-)
+_REMEDY = ": nothing can grade their answers; import a baseline cache that has the texts"
 _COUNTS = ("files", "lines", "blank", "imported", "repeated", "quarantined")
 _ENTRIES = ("entries", "entries_imported", "entries_repeated", "entries_quarantined")
 

@@ -141,9 +141,7 @@ def open_as_of(folder: Path, time: datetime) -> duckdb.DuckDBPyConnection:
         table for table in lake.versions() if not all(Path(file).is_file() for file in lake.delta(table).file_uris())
     ]
     if gone:
-        raise ConfigurationError(
-            f"what the lake had at {time.isoformat()} is not kept any more: compaction deletes old files after a week"
-        )
+        raise ConfigurationError(f"{time.isoformat()} is not kept any more: compaction deletes old files after a week")
     connection = connected()
     define_views(connection, lake)
     connection.execute("set TimeZone = 'UTC'")

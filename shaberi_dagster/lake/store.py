@@ -80,7 +80,7 @@ def says_disk_trouble(write: _Write[P, R]) -> _Write[P, R]:
             trouble = said[1] if said else os.strerror(number or 0)
             raise ShaberiError(
                 f"table {lake.path(table)} cannot be written: {trouble}; "
-                "free space on the disk or repair it, then run the same command again: finished calls are kept"
+                "free space or repair the disk, and run the same command again: finished calls are kept"
             ) from error
 
     return wrapped

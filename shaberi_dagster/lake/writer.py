@@ -180,7 +180,13 @@ def new_part(folder: Path, table: LakeTable, values: dict[str, str]) -> NewFile:
     (folder / place).mkdir(parents=True, exist_ok=True)
     own = pa.schema(field for field in arrow_schema(table) if field.name not in values)
     # With checksums, so that `shaberi doctor --repair` sees a byte that has flipped on the disk.
-    writer = pq.ParquetWriter(folder / name, own, compression="zstd", compression_level=3, write_page_checksum=True)
+    writer = pq.ParquetWriter(
+        folder / name,
+        own,
+        compression="zstd",
+        compression_level=3,
+        write_page_checksum=True,
+    )
     return NewFile(values, name, writer, set())
 
 

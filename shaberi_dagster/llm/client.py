@@ -238,7 +238,12 @@ class ChatClient:
         body = self._provider.body(model, (), {"max_tokens": 1})  # a server that continues all the same is soon done
         with suppress(_RefusedReplyError, *_CONNECTION_ERRORS):
             try:
-                await self._sdk.post(self._provider.path, body=body, cast_to=httpx2.Response, options=self._soon)
+                await self._sdk.post(
+                    self._provider.path,
+                    body=body,
+                    cast_to=httpx2.Response,
+                    options=self._soon,
+                )
             except APIStatusError as error:
                 failure = self._status_failure(error)
                 if failure.error_class == "authentication":

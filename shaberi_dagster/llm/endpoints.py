@@ -180,9 +180,9 @@ def resolve_endpoint(model: str, base_url: str | None = None, api_key_variable: 
                 ENDPOINTS.use(prefix)  # which says what is wrong with its file
             near = f"; {did_you_mean(prefix, _prefixes(), 'endpoints:')}" if colon else ""
             raise ConfigurationError(
-                f"no known endpoint serves model {model!r}: give --base-url (for a judge --judge-base-url) with the "
-                "address of an OpenAI-compatible server, such as http://localhost:8000/v1, or write ENDPOINT:MODEL "
-                f"(`shaberi endpoints` lists them, docs/extending.md says how to write one){near}"
+                f"no known endpoint serves model {model!r}: give --base-url (for a judge --judge-base-url), "
+                "such as http://localhost:8000/v1, or write ENDPOINT:MODEL "
+                f"(`shaberi endpoints` lists them){near}"
             )
         if name == _EMBEDDED:
             check_embedded_model(model)
@@ -458,8 +458,8 @@ def check_parameters(endpoint: Endpoint, model: str, sampling: Sampling) -> None
         raise ConfigurationError(f"{EXTRA_HEADERS} must map names of headers to texts")
     if secret := next(filter(_SECRET_HEADER.search, headers), None):
         raise ConfigurationError(
-            f"the header {secret} may hold a secret, which is never stored: name its environment variable under "
-            "`headers` in an endpoint file (docs/extending.md)"
+            f"the header {secret} may hold a secret, which is never stored: "
+            "name its environment variable under `headers` in an endpoint file"
         )
     if not isinstance(asked.get(EXTRA_BODY, {}), dict):
         raise ConfigurationError(f"{EXTRA_BODY} must map fields of the request's body to values")

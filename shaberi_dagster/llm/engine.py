@@ -159,7 +159,13 @@ class Engine:
                 if base_url == EMBEDDED_URL:
                     base_url = await asyncio.to_thread(self._embedded, model)
                 headers = extra_headers(endpoint, self._environment)
-                self._clients[place] = ChatClient(base_url, key, headers, self._client_settings, provider_of(endpoint))
+                self._clients[place] = ChatClient(
+                    base_url,
+                    key,
+                    headers,
+                    self._client_settings,
+                    provider_of(endpoint),
+                )
             return self._clients[place]
 
 

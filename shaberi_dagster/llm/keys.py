@@ -33,9 +33,7 @@ def check_variable(variable: str | None) -> str | None:
         ValueError: It is not set, and looks like the key itself, which is not repeated.
     """
     if variable and variable not in os.environ and _KEY.fullmatch(variable):
-        raise ValueError(
-            "give the name of the environment variable that holds the key, not the key, which is not shown here"
-        )
+        raise ValueError("give the name of the environment variable that holds the key, not the key")
     return variable
 
 
@@ -117,6 +115,6 @@ def how_to_bind(variable: str, base_url: str, *, there: bool = False) -> str:
     if there:
         return f"{variable} is not bound to {address}: if the key belongs there, start the worker with {setting}"
     return (
-        f"{variable} is not bound to {address}: if the key belongs there, set {setting}, or name both on your own "
-        "command line (--base-url … --api-key-variable …, for judges --judge-base-url … --judge-api-key-variable …)"
+        f"{variable} is not bound to {address}: if the key belongs there, set {setting}, or name both in the "
+        "command (--base-url … --api-key-variable …; --judge-base-url … --judge-api-key-variable …)"
     )

@@ -54,10 +54,8 @@ class _Replies:
             yield f"{len(self.thinking)} of {self.n} answers are empty, such as: {self.thinking[0]}"
         if self.most_tokens >= _FEWEST_TOKENS and len(self.lengths) > 1 and self._seems_cut():
             lengths = f"{len(self.lengths)} of {min(self.lengths):,} to {max(self.lengths):,} characters"
-            yield (
-                f"the server seems to cut prompts: {lengths} count {self.most_tokens:,} tokens each, so the model did "
-                "not see them as a whole; give the server a longer context"
-            )
+            cut = f"{lengths} count {self.most_tokens:,} tokens each"
+            yield f"the server seems to cut prompts: {cut}; give it a longer context"
 
     def _seems_cut(self) -> bool:
         shortest, longest = min(self.lengths), max(self.lengths)

@@ -302,8 +302,8 @@ def _accuracies(group: Sequence[JobDocument]) -> Table:
             cells = [_compared(_of(strategy, results)) for _, results in _parts(job)]
             columns.append(Column(Markdown(f"{code(strategy)}{of_job}"), cells=cells))
     note = (
-        "Accuracy (right/planned); below it the difference to the single answer in points over the questions to which "
-        "both have an answer, with a paired 95 % interval."
+        "Accuracy (right/planned); below it the difference to the single answer in points over questions that both "
+        "answered, with a paired 95 % interval."
     )
     return Table(columns, notes=[note, *_unlike_singles(group)])
 
@@ -357,8 +357,8 @@ def _effort(group: Sequence[JobDocument]) -> Table:
         number("no answer", "n_excluded"),
     ]
     note = (
-        "Each strategy with its shared samples; × is against the single answer. Seconds are added up over calls, which "
-        "are made at the same time. US$ only as far as it is known to be paid here: + says that calls are not in it."
+        "Each strategy with its shared samples; × is against the single answer. Seconds: summed over calls that "
+        "run at the same time. US$: what was paid here; +: some calls have no price."
     )
     return table_of(rows, columns, notes=[note])
 

@@ -323,7 +323,8 @@ def _row(difference: Difference, facts: Row, width: float) -> Row:
     least = difference.minimum_detectable_effect
     ends = difference.interval and within(difference.interval, width)
     row = {"question_set": difference.benchmark} | {name: getattr(difference, name) for name in _STATISTICS}
-    row |= {"minimum_detectable_effect": least if least is None or least <= width else None}
+    is_seen = least is not None and least <= width and difference.verdict != "too few"
+    row |= {"minimum_detectable_effect": least if is_seen else None}
     return {**row, **ends_of(ends), **facts, "why_withheld": ""}
 
 
@@ -521,11 +522,7 @@ def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Resul
         brief: With a line for each judge and without notes, for a terminal.
     """
     notes, warnings = list(_notes(report)), [f"{warning}." for warning in report.warnings]
-    sides = (report.a, report.b)
-    a, b, tag = report.request.a, report.request.b, report.request.tag
-    command = shlex.join(["inspect-output", "--model", a, "--model", b, *(["--tag", tag] if tag else [])])
-    names = names_of(report)
-    where_a_loses = f"Where {names[0]} loses: {command}, or in a browser: shaberi view."
+    sides, names = (report.a, report.b), names_of(report)
     whole = (
         block
         for section in report.sections
@@ -537,7 +534,7 @@ def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Resul
         *(_briefly(report, names) if brief else whole),
         Sentences([" · ".join(map(side_title, sides)), *_dashes(report)], "note"),
         Sentences(warnings, "warning"),
-        Sentences([*_audits(report), _MORE, where_a_loses] if brief else notes, "note"),
+        Sentences([*_audits(report), _MORE, _where_one_loses(report)] if brief else notes, "note"),
     ]
     document = {
         **{
@@ -613,16 +610,15 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
     levels = {row["confidence"] for section in sections for row in section["rows"]}
     wider = f", {100 * max(levels):.4g} % where Holm's adjustment needs it," if len(levels) > 1 else ""
     yield (
-        f"CI: 95 %{wider} over {request.over}, of the paired sign-flip test, two-sided, as p is: it leaves out 0 "
-        "where a difference is shown. Holm p: adjusted for all benchmarks."
+        f"CI and p: 95 %{wider} over {request.over}, of the paired sign-flip test, two-sided. "
+        "Holm p: adjusted for all benchmarks."
     )
-    yield "This tests the named pair alone; for the best of many the ranking counts, which adjusts for all pairs."
+    yield "A pair is tested alone; in a ranking, the overall CI and p are the ranking's, adjusted for all of its pairs."
     yield "MDE: the difference that would be seen with probability 0.8 at level 0.05."
     yield "No difference shown does not mean equal; equal within a margin does. Overall: mean of the benchmarks."
     if any(len(section["judges"]) > 1 for section in sections):
         yield (
-            "The mean of judges is, on each question, over those that scored both sides. The judges are fixed: "
-            "intervals say nothing about other judges."
+            "On each question the mean is over judges that scored both sides. Intervals say nothing about other judges."
         )
     for row in sections[0]["rows"]:
         if row["over_categories"] and request.over == "questions":
@@ -630,6 +626,14 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
     for row in report.shared_replies:
         yield f"{shared_sentence(row)}: paid for once, they are no evidence of their own."
     yield from _audits(report)
+
+
+def _where_one_loses(report: ComparisonReport) -> str:
+    models, tag = (report.request.a, report.request.b), report.request.tag
+    worse = (report.sections[0]["rows"][-1]["difference"] or 0) > 0
+    chosen = ["--model", models[worse], "--model", models[not worse], *(["--tag", tag] if tag else [])]
+    command = shlex.join(["inspect-output", *chosen, "--filter", "loses"])
+    return f"Where {names_of(report)[worse]} loses: {command}, or in a browser: shaberi view."
 
 
 def _audits(report: ComparisonReport) -> Iterator[str]:
@@ -703,7 +707,7 @@ def _dashes(report: ComparisonReport) -> Iterator[str]:
     if any(row["lower"] is None for row in rows):
         yield "CI -: all scores are equal, or there are too few questions for the test."
     if any(row["minimum_detectable_effect"] is None for row in rows):
-        yield "MDE -: all differences are equal, or only one that is larger than the scale would be seen."
+        yield "MDE -: too few questions, equal differences, or only one larger than the scale would be seen."
 
 
 def verdict(names: Sequence[str], section: Row) -> str:

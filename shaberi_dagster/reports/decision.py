@@ -80,7 +80,7 @@ def decision_result(report: Row, full: Sequence[str] = (), *, notes: bool = True
     last_looks = list({(look["a"], look["b"]): look for look in curve}.values())
     outside = [
         f"Outside of the history: {beyond} than all {own['n_history']} past models on the same questions. "
-        "What the replay promises does not hold for it, so that bets decide its pairs: they need no history."
+        "Bets decide its pairs: they need no history."
         for beyond in own.get("outside") or ()
     ]
     every_note = list(_notes(own))
@@ -165,7 +165,7 @@ def _notes(own: Row) -> Iterator[str]:
     if own["boundary"] == "history":
         yield (
             f"Boundary: the history of {own['n_history']} models by {judges}, calibrated by replay with families "
-            f"held out: the truth may be {own['constant']:.2f} spreads away. The table is of that replay."
+            f"held out: the truth may be {own['constant']:.2f} spreads away."
         )
     else:
         yield (

@@ -1108,8 +1108,7 @@ def _accuracies(report: QuickReport, parts: Mapping[str, Findings]) -> Table:
         counts = dict.fromkeys(("n_failed", "n_undecided", "n_planned"), "")
         rows = [*rows, *({"benchmark": _MEAN} | vars(mean) | counts for mean in report.overall.mean_of_benchmarks)]
         notes.append(
-            f"pooled: over the questions of all {len(report.benchmarks)} benchmarks; mean: of the benchmarks, each "
-            "with the same weight."
+            f"pooled: over all questions; mean: of the {len(report.benchmarks)} benchmarks, each with the same weight."
         )
     notes += undecided_sentences(
         {"benchmark": part.benchmark, "judge": part.judge or "", "n_undecided": result.n_undecided}
@@ -1118,8 +1117,7 @@ def _accuracies(report: QuickReport, parts: Mapping[str, Findings]) -> Table:
     )
     if unreadable := sum(result.n_unreadable for result in report.overall.pooled.results):
         notes.append(
-            f"{counted(unreadable, 'answer')} of those that failed got a verdict of the grading model that could not "
-            "be read."
+            f"{counted(unreadable, 'answer')} of those that failed: the grading model's verdict could not be read."
         )
     return replace(_ACCURACIES, notes=notes).of(rows)
 

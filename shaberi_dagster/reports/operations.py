@@ -101,14 +101,11 @@ def _notes(estimates: Sequence[Forecast]) -> list[str]:
     asked = [estimate for estimate in estimates if estimate.calls_most]
     notes = ["What is paid for is left out; calls that fail and are tried again are not foreseen."]
     if any(estimate.calls < estimate.calls_most for estimate in asked):
-        notes.append(
-            "a–b calls: from the fewest to the most, as it depends on replies. Tokens and cost are of the most calls; "
-            "for judges, of the fewest and of the fallback calls."
-        )
+        notes.append("a–b calls: the fewest and most. Tokens, cost: of the most; of judges: the fewest, fallbacks.")
     if any(estimate.upper_bound for estimate in asked):
         notes.append(
-            "Without history: replies are counted at the limit of the call, and prompts are a rough count of the text "
-            "(less than half of what a small vocabulary takes for Japanese)."
+            "Without history: replies are counted at the call's limit, and prompts roughly (for a small "
+            "vocabulary less than half)."
         )
     if any(estimate.fallback_calls is None for estimate in asked):
         notes.append("Fallback calls (for judgements without a score) are unknown without history: none is counted.")
@@ -197,8 +194,7 @@ def endpoints_result(found: Sequence[Row]) -> Result:
     ]
     note = (
         "NAME:MODEL asks a model of an endpoint; a file endpoints/NAME.yaml in a plugin folder adds one "
-        "(docs/extending.md). What is said of providers is from their pages, which the files name with their date; "
-        "`shaberi endpoints check NAME:MODEL` asks one."
+        "(docs/extending.md). `shaberi endpoints check NAME:MODEL` tries one."
     )
     return Result([table_of(found, columns), Sentences([note])], document={"endpoints": found})
 

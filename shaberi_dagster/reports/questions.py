@@ -445,7 +445,7 @@ def check_filter(catalog: Catalog, chosen: Filter, runs: Rows) -> None:
     if chosen != Filter(benchmark=chosen.benchmark) and not read_questions(catalog, runs, chosen, limit=1):
         words = (chosen.search or "").split()
         alike = [flag for word in words for flag in get_close_matches(word.casefold(), _FLAGS, 1, _ALIKE)]
-        meant = f"; did you mean {' '.join(alike)}?" if alike else ""
+        meant = f"; did you mean {' '.join(alike)}?" if alike else " (scores are of the judges that all runs share)"
         raise ConfigurationError(f"no question matches --filter {str(chosen)!r}{meant}")
 
 

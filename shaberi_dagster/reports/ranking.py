@@ -87,9 +87,7 @@ def remarks_on(standings: Rows) -> list[str]:
         if line["difference"] is not None and differs_after_rounding(line["difference"], line["difference_of_means"])
     ]
     if apart:
-        remarks.append(
-            f"The difference from the best, over what both lines have, is not that of their means: {listed(apart, 1)}."
-        )
+        remarks.append(f"Differences from the best are over what both have, so not of the means: {listed(apart, 1)}.")
     return remarks
 
 

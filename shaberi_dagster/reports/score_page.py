@@ -247,9 +247,7 @@ def score_notes(report: ScoreReport) -> Iterator[str]:
 
 def _uncertainty_notes(report: ScoreReport) -> Iterator[str]:
     if any(row["estimate"] for row in report.rows):
-        yield (
-            f"95 % CI over {report.over} (a–b): how general a score is, samples of a question as one, within the scale."
-        )
+        yield (f"95 % CI over {report.over} (a–b): how general a score is, samples of a question as one.")
     if report.over == "questions":
         wider = [row for row in report.rows if row["over_categories"]]
         for name, rows in grouped(wider, itemgetter("benchmark")):
@@ -262,8 +260,8 @@ def _uncertainty_notes(report: ScoreReport) -> Iterator[str]:
         yield "Signed numbers are the change from baseline, the scores without passes."
     if any(row["leniency"] is not None for row in report.rows):
         yield (
-            "Adjusted for leniency: less what the judge gives beyond the other judges of the same answers, by "
-            "least squares; over all judges of a run, so that runs with different judges compare."
+            "Adjusted for leniency: less what a judge gives beyond the others on the same answers (least "
+            "squares), so that runs with different judges compare."
         )
 
 
@@ -310,7 +308,7 @@ def _scale(benchmark: Benchmark) -> str:
 
 # --- rankings ---
 
-_DIFFERENCES = "- best: difference from the best line, over what both have; its CI is adjusted for all pairs."
+_DIFFERENCES = "vs best: difference from the best line, over what both have; its CI is adjusted for all pairs."
 
 
 def standing_blocks(report: ScoreReport, *, by: str, top: int = 0) -> Iterator[Block]:
@@ -412,9 +410,9 @@ def best_of_first(report: ScoreReport) -> Iterator[str]:
     if worse := [f"{name} by {_less(line)}" for name, line in others if line["against_best"] == "below"]:
         said = f"{first} is better than {listed(worse, _MOST_NAMED)}"
     else:
-        said = f"{first} has the highest mean of {len(lines)}, {both_ends(lines[0]['mean'], lines[0]['mean_upper'])}"
+        said = f"{first} has the highest mean, {both_ends(lines[0]['mean'], lines[0]['mean_upper'])}"
     tied = [name for name, line in others if line["against_best"] == "tied"]
-    said += f", and not shown to differ from {listed(tied, _MOST_NAMED)}" if tied else ""
+    said += f", and is not shown to differ from {listed(tied, _MOST_NAMED)}" if tied else ""
     if len(rankings) > 1:
         yield f"{said} (first of {len(rankings)} rankings)."
     else:
@@ -463,7 +461,7 @@ def _table(ranking: Row, by: str) -> Table:
         text("tag", cuts="middle", narrowest=_ROOM_FOR_TAGS, where=several("tag")),
         number("mean", "mean", upper="mean_upper", form="score", mark=best),
         number("95 % CI", ends="ci_questions_", form="score", bar=_bar, where=known("n_questions")),
-        number("- best", "difference", form="difference", where=known("against_best")),
+        number("vs best", "difference", form="difference", where=known("against_best")),
         number("its CI", ends="difference_", form="difference", where=known("against_best")),
         number(("by", "passes"), "change", form="difference", where=known("change")),
         *(number(_title_of(name, by), partial(_of, what, name), spare=True) for name in names),

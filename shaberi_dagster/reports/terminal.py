@@ -147,11 +147,11 @@ def _title(column: Column, width: int) -> list[str]:
 
 
 def _with_bars(column: Column) -> Column:
-    """The column with its intervals drawn on one axis, whose ends are the title."""
+    """The column with its intervals drawn on one axis, whose ends are below the title."""
     known = [bar for bar in column.bars if bar]
     low, high = min(lower for lower, *_ in known), max(upper for *_, upper in known)
     ends = f"{low:.1f}", f"{high:.1f}"
-    title = ends[0] + pad(ends[1], BAR_WIDTH - len(ends[0]), "right")
+    title = *lines_of(column.title), ends[0] + pad(ends[1], BAR_WIDTH - len(ends[0]), "right")
     cells = [_bar(bar, low, high) if bar else "" for bar in column.bars]
     return Column(title, cells=cells, left=True, styles=column.styles)
 

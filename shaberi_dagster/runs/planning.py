@@ -621,8 +621,8 @@ class _Planner:
         """Return an imported run with more judges, strategies and passes: its answers and questions stay."""
         if other := [name for name in _OF_ANSWERS if getattr(self.request, name) is not None]:
             raise ConfigurationError(
-                f"run {stored.run_id} was imported, so {' and '.join(other)} cannot be chosen: judges, strategies "
-                "and passes can be added to it; another --tag calls its model again"
+                f"run {stored.run_id} was imported, so {' and '.join(other)} cannot be chosen: "
+                "another --tag calls its model again"
             )
         asked = {name: self.asked_judges(self.entry(name)) for name in benchmarks_of(self.request, stored)}
         judges = self.judges(asked)
@@ -800,6 +800,6 @@ def _with_hash(settings: PassSpec) -> PassSpec:
 
 def _gone(run_id: str, kind: PluginRegistry[Any], name: str) -> ConfigurationError:
     return ConfigurationError(
-        f"run {run_id} has the {kind.noun} {name} of a plugin that is not there now, so what is stored can be read and "
-        f"nothing made: put its file back into {kind.folder}/ of a plugin folder (SHABERI_PLUGINS)"
+        f"run {run_id} has the {kind.noun} {name} of a plugin that is not there now: what is stored can only be read; "
+        f"put its file back into {kind.folder}/ of a plugin folder (SHABERI_PLUGINS)"
     )

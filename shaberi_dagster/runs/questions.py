@@ -30,8 +30,8 @@ def load_questions(spec: RunSpec, benchmark: str, workspace: Workspace) -> Quest
     settings = spec.benchmarks[benchmark]
     if settings.question_texts != "known":
         raise ConfigurationError(
-            f"run {spec.run_id} was imported without the texts of its questions of {benchmark}, so no judge can grade "
-            "its answers: import a baseline cache that has them"
+            f"run {spec.run_id} was imported without the texts of its questions of {benchmark}: "
+            "import a baseline cache that has them"
         )
     found = stored_question_set(workspace.lake, benchmark, sha256=settings.question_set_sha256)
     if found is None or len(found.questions) != settings.n_questions:  # a file with some of them was lost

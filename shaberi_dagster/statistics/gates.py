@@ -176,7 +176,13 @@ def fisher_gate(tallies: Sequence[Tally], significance: float = SIGNIFICANCE) ->
         for tally in tallies
     ]
     return tuple(
-        GateTest(tally, raw, adjusted, significance / len(p), adjusted <= significance and (tally.delta or 0) < 0)
+        GateTest(
+            tally,
+            raw,
+            adjusted,
+            significance / len(p),
+            adjusted <= significance and (tally.delta or 0) < 0,
+        )
         for tally, raw, adjusted in zip(tallies, p, holm(p), strict=True)
     )
 

@@ -181,7 +181,8 @@ def sign_flip_intervals(
     values, sizes, members = _grouped(differences, strata, clusters)
     shares = 1 / sizes
     sums, weights = np.bincount(members, values * shares), np.bincount(members, shares)
-    order = np.lexsort((weights, sums))
+    side = -1.0 if sums.sum() < 0 else 1.0  # so that the same subsets are drawn for second - first
+    order = np.lexsort((weights, side * sums))
     sums, weights, subsets = sums[order], weights[order], _subsets(sums.size)
     means = np.sort((subsets @ sums) / (subsets @ weights))
     intervals: list[Interval | None] = []

@@ -83,10 +83,7 @@ def check_model_name(name: str, what: str = "model") -> str:
         ConfigurationError: It is empty, too long, has control characters or `@@`, or `.`/`..` path segments.
     """
     if "@@" in name:
-        raise ConfigurationError(
-            f"{what} name {name[:80]!r} must not have '@@', which stands between a run's model and its tag: "
-            "give the tag with --tag"
-        )
+        raise ConfigurationError(f"{what} name {name[:80]!r} must not have '@@': give the tag with --tag")
     if name != name.strip() or any(unicodedata.category(c)[0] == "C" for c in name):
         raise ConfigurationError(f"{what} name {name!r} has control characters or outer spaces")
     if not name or len(safe_name(name)) > _MAX_NAME:

@@ -120,7 +120,13 @@ class LiveReporter:
         longest = max((width_of(_name(line)) for line in lines), default=0)
         bar = min(room - longest - _GAP, _WIDEST_BAR)
         names = room if bar < _NARROWEST_BAR else room - bar - _GAP
-        table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim", show_header=bool(lines))
+        table = Table(
+            box=None,
+            pad_edge=False,
+            padding=(0, _GAP, 0, 0),
+            header_style="dim",
+            show_header=bool(lines),
+        )
         table.add_column("stage", width=names, no_wrap=True)
         if bar >= _NARROWEST_BAR:
             table.add_column(width=bar)

@@ -235,10 +235,11 @@ def write_file(target: Path, warehouse: Path, about: Callable[[Source], Contents
     with open_catalog(warehouse) as catalog:
         source = Source(catalog, warehouse)
         text = write_html(source, about(source), datetime.now(UTC))
+    where = str(target) if target.parent.exists() else f"{target} (in a new folder)"
     try:
         with user_umask():
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(f"{target} cannot be written: {error.strerror}") from error
-    return f"{target}: {megabytes(len(text.encode()))}"
+    return f"{where}: {megabytes(len(text.encode()))}"

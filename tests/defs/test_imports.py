@@ -1,6 +1,7 @@
 """The import as the UI runs it."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import dagster as dg
@@ -60,15 +61,17 @@ def test_a_tree_is_where_it_was_unless_its_folder_is_named(
     assert instance.get_materialized_partitions(dg.AssetKey(IMPORT)) == {"tree"}
 
 
-def test_several_trees_are_one_backfill_with_the_sums_of_each(
-    instance: dg.DagsterInstance, tree: LegacyTree, workspace: Workspace, tmp_path: Path
+@pytest.mark.parametrize("lost", [[], ["gone"]])
+def test_several_trees_are_one_backfill_with_the_sums_of_each_and_one_that_is_lost_loses_no_other(
+    instance: dg.DagsterInstance, tree: LegacyTree, workspace: Workspace, tmp_path: Path, lost: list[str]
 ) -> None:
     other = LegacyTree(tmp_path / "other")
     other.answers("rakuda", rows_of("rakuda", ["別"]))
-    instance.add_dynamic_partitions(TREES_NAME, ["other", "tree"])
+    instance.add_dynamic_partitions(TREES_NAME, ["other", *lost, "tree"])
     config = {"trees": [f"tree={tree.root}", f"other={other.root}"]}
     ends = {f"dagster/asset_partition_range_{end}": name for end, name in (("start", "other"), ("end", "tree"))}
-    run_operation("import_legacy", instance, config, workspace, **ends)
+    with pytest.raises(ConfigurationError, match="'gone' is not known yet") if lost else nullcontext():
+        run_operation("import_legacy", instance, config, workspace, **ends)
     events = instance.fetch_materializations(dg.AssetKey(IMPORT), limit=10).records
     lines = {one.partition_key: one.asset_materialization.metadata["lines"].value for one in events}
     assert lines == {"tree": 5, "other": 1}

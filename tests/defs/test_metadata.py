@@ -92,7 +92,7 @@ def test_scores_of_each_judge_are_a_line_of_bars_over_the_scale() -> None:
 
     metadata = stage_result(Judgements, [outcome]).metadata
 
-    assert metadata["elyza: scores of strict"] == "1 █···▄ 5, mean 2.33 of 3"
+    assert metadata["elyza: scores of strict"] == "1 █···▄ 5, mean 2.33 (n 3)"
     assert "elyza: scores of none" not in metadata
 
 

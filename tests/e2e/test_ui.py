@@ -193,7 +193,7 @@ def test_a_registered_run_is_materialized_by_clicking_and_shows_its_metadata(ui:
         expect(page.get_by_text("FINAL SCORE").first).to_be_visible()  # the preview
         expect(metadata.get_by_role("columnheader", name="question", exact=True)).to_be_visible()
         expect(metadata.get_by_text("elyza: mean_score", exact=True)).to_be_visible()
-        expect(metadata.get_by_text(re.compile(r"^1 [▁-█·]{5} 5, mean [\d.]+ of 2$"))).to_be_visible()
+        expect(metadata.get_by_text(re.compile(r"^1 [▁-█·]{5} 5, mean [\d.]+ \(n 2\)$"))).to_be_visible()
         page.set_viewport_size({"width": 1300, "height": 1400})
         _take_part(page, "ui-judgements.png")
     with ui.page(f"/assets/metrics?{at_the_run}") as page:

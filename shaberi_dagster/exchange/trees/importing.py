@@ -116,25 +116,26 @@ def named_trees(arguments: Sequence[str]) -> dict[str, Path]:
     return trees
 
 
-def tree_folders(names: Sequence[str], given: Mapping[str, Path], lake: Lake, tag: str) -> dict[str, Path]:
-    """Find the folders of trees: as given, else where they were at their last import.
+def tree_folders(
+    names: Sequence[str], given: Mapping[str, Path], lake: Lake, tag: str
+) -> tuple[dict[str, Path], list[str]]:
+    """Find the folders of trees, as given or of their last import, and say which are lost.
 
     Raises:
-        ConfigurationError: It is not known, or there is no such folder any more.
+        ConfigurationError: All are.
     """
-    roots = dict(
-        lake.read("legacy_files", {"import_tag": tag}).sort("imported_at").select("source", "root").iter_rows()
-    )
-    folders = {}
-    for name in names:
-        if name not in given and name not in roots:
-            raise ConfigurationError(f"the folder of tree {name!r} is not known yet: give trees as {name}=FOLDER")
-        folders[name] = given.get(name) or Path(roots[name])
-        if not folders[name].is_dir():
-            raise ConfigurationError(
-                f"legacy tree {name!r} is not in {folders[name]} any more: give trees as {name}=FOLDER"
-            )
-    return folders
+    imported = lake.read("legacy_files", {"import_tag": tag}).sort("imported_at")
+    roots = dict(imported.select("source", "root").iter_rows())
+    known = {name: given.get(name) or Path(roots[name]) for name in names if name in given or name in roots}
+    folders = {name: folder for name, folder in known.items() if folder.is_dir()}
+    lost = [
+        f"the folder of tree {name!r} is {f'gone: {known[name]}' if name in known else 'not known yet'}"
+        for name in names
+        if name not in folders
+    ]
+    if lost and not folders:
+        raise ConfigurationError(f"{'; '.join(lost)}; give trees as NAME=FOLDER")
+    return folders, lost
 
 
 def import_trees(request: ImportRequest, workspace: Workspace) -> ImportResult:

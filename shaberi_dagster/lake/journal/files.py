@@ -278,7 +278,7 @@ class FileJournal(Journal):
     def _failed(self, error: OSError) -> ShaberiError:
         return ShaberiError(
             f"journal {self.path} cannot be written: {error.strerror}; "
-            "free space on the disk or repair it, then run the same command again: finished calls are kept"
+            "free space or repair the disk, and run the same command again: finished calls are kept"
         )
 
 

@@ -35,8 +35,8 @@ class AnthropicMessages(Provider):
         if budget < (limit := parameters["max_tokens"]):
             return None
         return (
-            f"thinking has a budget of {budget:,} tokens, and the answer as a whole may have no more than {limit:,}: "
-            "raise --max-tokens (of a judge --judge-max-tokens), or name a smaller thinking.budget_tokens"
+            f"thinking has a budget of {budget:,} tokens, and the whole answer at most {limit:,}: "
+            "raise --max-tokens or --judge-max-tokens, or lower thinking.budget_tokens"
         )
 
     def body(self, model: str, messages: Sequence[Message], parameters: Mapping[str, Any]) -> dict[str, Any]:

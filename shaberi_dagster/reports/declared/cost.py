@@ -5,6 +5,7 @@ from operator import itemgetter
 from typing import Any
 
 from shaberi_dagster.reports.blocks import (
+    UNKNOWN,
     Block,
     Column,
     Heading,
@@ -34,7 +35,7 @@ def _prices(rows: Rows) -> str:
     note = (
         f"Prices: {', '.join(sources)}, as known now"
         if sources
-        else "Prices: none is known, and SHABERI_PRICES names no file that has them"
+        else "Prices: none is known; write them into a file, and name it in SHABERI_PRICES"
     )
     note += f" ({dates})" if dates else ""
     note += f"; {counted(recorded, 'call')} at the recorded price, as none is known now" if recorded else ""
@@ -118,5 +119,5 @@ def cost_line(tokens: Rows) -> str:
     sums, columns = TOKENS.summed(tokens), {column.name: column for column in TOKENS.columns}
     sent, received = (columns[name].cell(sums) for name in ("prompt_tokens", "completion_tokens"))
     cost = replace(columns["cost_usd"], form="${:,.2f}").cell(sums)
-    calls = counted(sums["calls"], "call")
-    return f"Cost: {cost}; {calls}, {sent} prompt and {received} completion tokens."
+    calls, why = counted(sums["calls"], "call"), " (no prices)" if cost == UNKNOWN else ""
+    return f"Cost: {cost}{why}; {calls}, {sent} prompt and {received} completion tokens."

@@ -54,9 +54,9 @@ GRADERS = Report(
     selection=RunSelection,
     empty="No rule has graded an answer of these runs.",
     examples=["shaberi graders                                all runs", "shaberi graders --model my-model --tag july"],
-    more="The corpus is replies that no rule was tuned on; the bound is one-sided, of 95 % (Clopper-Pearson). "
-    "Verdicts of earlier versions of a rule have no form. In audits a model graded verdicts that were drawn at random; "
-    "the bound is the upper end of the 95 % interval, and a disagreement that is not settled counts as wrong.",
+    more="The corpus: replies that no rule was tuned on; its bound: one-sided, of 95 % (Clopper-Pearson). "
+    "Verdicts of earlier versions of a rule have no form. In audits a model graded random verdicts; the bound "
+    "is the upper end of the 95 % interval, and what is not settled counts as wrong.",
 )
 
 DISAGREEMENTS = Report(

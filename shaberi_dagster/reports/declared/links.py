@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from shaberi_dagster.reports.blocks import (
     Column,
     Report,
-    Result,
     Row,
     Rows,
     Table,
@@ -87,10 +86,5 @@ LINKS = Report(
 )
 
 
-def link_result(rows: Rows) -> Result:
-    """Return the report of one link, whose outcome stands first.
-
-    Args:
-        rows: Of the table `links`, overall last.
-    """
-    return replace(LINKS, verdict=_verdict).result({"rows": rows}, ())
+LINK = replace(LINKS, verdict=_verdict)
+"""The report of one link, whose outcome stands first."""

@@ -1,6 +1,6 @@
 """The report on runs that differ in a setting, such as those of a sweep, with the score and cost of each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
 
@@ -21,13 +21,14 @@ from shaberi_dagster.reports.blocks import (
 )
 from shaberi_dagster.reports.ranking import is_first, standing_data
 from shaberi_dagster.reports.requests import RunSelection, ScoreSelection
+from shaberi_dagster.reports.rows import mean_of
 from shaberi_dagster.reports.scores import read_scores
 
 _AMOUNTS = (("USD", "usd", "{:,.4f}"), ("completion tokens", "completion_tokens", "{:,.0f}"))
 """What a setting costs, the first that is known of all: title, name and form."""
 _NOTE = (
-    "- best: less the best line, over the n questions that both have; its CI is adjusted for all pairs. tokens, "
-    "thinking (part of them) and USD: of all answers; s: of one, on average."
+    "vs best: over the n questions that both have, its CI adjusted for all pairs. tokens (thinking is part of "
+    "them), USD: of all answers of a run; s: of one, on average."
 )
 _SETTINGS = Table(
     [
@@ -35,11 +36,11 @@ _SETTINGS = Table(
         text("tag", folds=True),
         number("score", "mean", form="score"),
         number("95 % CI", ends="ci_questions_", form="score"),
-        number("- best", "difference", form="difference"),
+        number("vs best", "difference", form="difference"),
         number("its CI", ends="difference_", form="difference"),
         number("n", "n_common_questions", form="{}"),
-        number("tokens", "completion_tokens", null="unknown"),
-        number("thinking", "reasoning_tokens", where=known("reasoning_tokens")),
+        number("tokens", "completion_tokens", form="{:,.0f}", null="unknown"),
+        number("thinking", "reasoning_tokens", form="{:,.0f}", where=known("reasoning_tokens")),
         number("USD", "usd", form="{:,.4f}", null="unknown"),
         number("s", "seconds", form="score"),
     ],
@@ -48,7 +49,7 @@ _SETTINGS = Table(
 
 
 def read_sweep(catalog: Catalog, selection: ScoreSelection) -> list[list[Row]]:
-    """Read the scores of some runs, and what their answers cost; where none are named, where a model has several.
+    """Read the scores of some runs, and what their answers cost; where no models are named, of those with several.
 
     Returns:
         The standings of each ranking, with completion_tokens (all that were paid for as completion), reasoning_tokens
@@ -59,17 +60,23 @@ def read_sweep(catalog: Catalog, selection: ScoreSelection) -> list[list[Row]]:
         ConfigurationError: Nothing is selected.
     """
     report = read_scores(catalog, selection)
-    run_ids = {(row["model"], row["run_tag"]): row["run_id"] for row in report.rows}
-    amounts = {row["run_id"]: row for row in fetch(catalog, "answer_amounts", run_ids=[*run_ids.values()])}
+    run_ids = sorted({row["run_id"] for row in report.rows})
+    amounts = {row["run_id"]: row for row in fetch(catalog, "answer_amounts", run_ids=run_ids)}
     calls = dict(grouped(report.tokens, itemgetter("model", "run_tag")))
-    costs = {key: _cost(calls.get(key, ()), amounts.get(run_id, {})) for key, run_id in run_ids.items()}
     rankings = [ranking["standings"] for ranking in report.rankings]
-    if not (selection.models or selection.tags or selection.sources):
+    if not selection.models:
         rankings = [lines for lines in rankings if len({line["model"] for line in lines}) < len(lines)]
-    return [[{**standing_data(line), **costs[line["model"], line["tag"]]} for line in lines] for lines in rankings]
+    return [[{**standing_data(line), **_cost(line["rows"], calls, amounts)} for line in lines] for lines in rankings]
 
 
-def _cost(calls: Rows, answers: Row) -> Row:
+def _cost(rows: Rows, calls: Mapping[tuple[str, str], Rows], amounts: Mapping[str, Row]) -> Row:
+    """Sum up what the answers of a line cost, of several runs on average."""
+    runs = {(row["model"], row["run_tag"]): row["run_id"] for row in rows}
+    costs = [_cost_of_run(calls.get(key, ()), amounts.get(run_id, {})) for key, run_id in runs.items()]
+    return costs[0] if len(costs) == 1 else {name: mean_of([cost[name] for cost in costs]) for name in costs[0]}
+
+
+def _cost_of_run(calls: Rows, answers: Row) -> Row:
     paid = [row for row in calls if row["stage"] == "answers"]
     # What another run has paid for is in no sum of this one.
     is_whole = bool(answers) and sum(row["calls"] for row in paid) >= answers["answers"]
@@ -95,8 +102,8 @@ def _plot(rows: Rows) -> Plot | None:
     for title, name, form in _AMOUNTS:
         if len(rows) > 1 and all(row[name] is not None and row["mean"] is not None for row in rows):
             ends = {"lower": "ci_questions_lower", "upper": "ci_questions_upper"}
-            places = {"label": "tag", "x": name, "y": "mean", **ends}
-            points = [{place: row[value] for place, value in places.items()} for row in rows]
+            places = {"x": name, "y": "mean", **ends}
+            points = [{"label": _label(row, rows)} | {place: row[of] for place, of in places.items()} for row in rows]
             return Plot(title, "score", points, form)
     return None
 
@@ -114,9 +121,13 @@ def _cheapest(rows: Rows) -> Row | None:
     return None
 
 
+def _label(row: Row, rows: Rows) -> str:
+    return row["tag"] if len({line["model"] for line in rows}) == 1 else f"{row['model']} {row['tag']}"
+
+
 def _verdict(rows: Rows, cheapest: Row | None) -> str:
     if len(rows) == 1:
-        return f"{rows[0]['tag']} compares with no other setting."
+        return f"{_label(rows[0], rows)} compares with no other setting."
     if cheapest is None:
         return "Which setting is cheapest is not known."
     by, value = cheapest["by"], cheapest["amount"]
@@ -125,14 +136,14 @@ def _verdict(rows: Rows, cheapest: Row | None) -> str:
     lower = row["difference_lower"] or 0
     reach = f", and may be up to {-lower:.2f} worse" if lower < 0 else ""
     return (
-        f"Cheapest setting that is not shown to be worse than the best: {cheapest['tag']} ({amount}{reach}); "
+        f"Cheapest setting that is not shown to be worse than the best: {_label(row, rows)} ({amount}{reach}); "
         f"{sum(map(is_first, rows))} of {len(rows)} are not shown to be worse."
     )
 
 
 SWEEP = Report(
     "sweep",
-    "Show runs that differ in a setting by score and cost, and name the cheapest that is not shown to be worse.",
+    "Show runs that differ in a setting by score and cost, and name the cheapest good one.",
     selection=RunSelection,
     read=lambda catalog, which: sweep_result(
         read_sweep(catalog, ScoreSelection(models=which.models, tags=which.tags, sources=which.sources))

@@ -158,9 +158,7 @@ def load_question_set(
         set_name = None
     if source == "starter":
         if benchmark.questions is None:
-            raise ConfigurationError(
-                f"benchmark {benchmark.name} comes without questions; use --questions hub or a folder"
-            )
+            raise ConfigurationError(f"{benchmark.name} comes without questions: use --questions hub or a folder")
         loaded = load([benchmark.questions], "starter")
         return _choose({"": loaded}, set_name, "the starter set")
     if source == "hub":

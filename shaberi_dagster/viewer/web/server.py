@@ -56,7 +56,8 @@ def build_app(pages: "Pages", access: Access) -> Starlette:
         Mount("/static", StaticFiles(directory=STATIC)),
         Route("/{path:path}", _nothing_here),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(Guard, access=access, methods=READING, headers=_HEADERS)])
+    guard = Middleware(Guard, access=access, methods=READING, headers=_HEADERS)
+    return Starlette(routes=routes, middleware=[guard])
 
 
 def serve(
@@ -136,7 +137,8 @@ class Pages:
             return HTMLResponse(_rendered(Shown("message.html", "Not now", {"message": told}), address), 503)
         except ShaberiError as error:
             title, status = ("Not found", 404) if isinstance(error, ConfigurationError) else ("Not now", 503)
-            return HTMLResponse(_rendered(Shown("message.html", title, {"message": str(error)}), address), status)
+            shown = Shown("message.html", title, {"message": str(error)})
+        return HTMLResponse(_rendered(shown, address), status)
 
     def whole_text(self, request: Request) -> Response:
         """A text of which a page has the beginning only."""

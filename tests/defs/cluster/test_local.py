@@ -161,7 +161,7 @@ def test_a_port_that_another_program_has_is_refused_in_one_line(tmp_path: Path) 
     with socket.create_server(("127.0.0.1", port)):
         complaint = run("shaberi", "cluster", "--folder", tmp_path / "cluster").complaint
 
-    assert complaint.startswith(f"another program has port {port}, where redis of the cluster in {tmp_path}")
+    assert complaint.startswith(f"another program has port {port} of redis of the cluster in {tmp_path}")
 
 
 @pytest.mark.long
