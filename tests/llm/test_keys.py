@@ -145,7 +145,7 @@ def test_a_refusal_is_one_line_that_says_how_to_allow_it():
         api_key(endpoint, {"OPENAI_API_KEY": "sk-canary"})
     assert str(error.value) == (
         "OPENAI_API_KEY is not bound to https://evil.example: if the key belongs there, set "
-        'SHABERI_KEY_HOSTS="OPENAI_API_KEY=evil.example", or name both on your own command line '
+        'SHABERI_KEY_HOSTS="OPENAI_API_KEY=evil.example", or name both in the command '
         "(--base-url … --api-key-variable …; --judge-base-url … --judge-api-key-variable …)"
     )
     allowed = {"OPENAI_API_KEY": "sk-canary", "SHABERI_KEY_HOSTS": "OPENAI_API_KEY=evil.example"}

@@ -61,7 +61,7 @@ def environment_of(folder: Path) -> dict[str, str]:
     settings = {name: value.strip("'") for name, _, value in pairs}
     own = settings.get("SHABERI_WAREHOUSE", lake)
     if lake and lake != own:
-        raise ConfigurationError(f"the cluster in {folder} is of {own}, and SHABERI_WAREHOUSE is {lake}: unset one")
+        raise ConfigurationError(f"the cluster in {folder} is of {own}, and SHABERI_WAREHOUSE is {lake}: unset it")
     return settings
 
 
