@@ -128,13 +128,10 @@ def tree_folders(
     roots = dict(imported.select("source", "root").iter_rows())
     known = {name: given.get(name) or Path(roots[name]) for name in names if name in given or name in roots}
     folders = {name: folder for name, folder in known.items() if folder.is_dir()}
-    lost = [
-        f"the folder of tree {name!r} is {f'gone: {known[name]}' if name in known else 'not known yet'}"
-        for name in names
-        if name not in folders
-    ]
+    gone = {name: f"gone: {known[name]}" if name in known else "not known yet" for name in names if name not in folders}
+    lost = [f"the folder of tree {name!r} is {what}, give trees as {name}=FOLDER" for name, what in gone.items()]
     if lost and not folders:
-        raise ConfigurationError(f"{'; '.join(lost)}; give trees as NAME=FOLDER")
+        raise ConfigurationError("; ".join(lost))
     return folders, lost
 
 

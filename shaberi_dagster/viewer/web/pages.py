@@ -601,7 +601,11 @@ def _paged(rows: Sequence[T], address: PageAddress) -> tuple[int, int, Sequence[
 
 def _comparison(a: str, b: str, address: PageAddress) -> ComparisonRequest:
     return ComparisonRequest(
-        a, b, judges=address.many("judge"), pipeline=address.one("passes", BASELINE), anyway=bool(address.one("anyway"))
+        a,
+        b,
+        judges=address.many("judge"),
+        pipeline=address.one("passes", BASELINE),
+        anyway=bool(address.one("anyway")),
     )
 
 

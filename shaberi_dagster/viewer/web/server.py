@@ -56,8 +56,7 @@ def build_app(pages: "Pages", access: Access) -> Starlette:
         Mount("/static", StaticFiles(directory=STATIC)),
         Route("/{path:path}", _nothing_here),
     ]
-    guard = Middleware(Guard, access=access, methods=READING, headers=_HEADERS)
-    return Starlette(routes=routes, middleware=[guard])
+    return Starlette(routes=routes, middleware=[Middleware(Guard, access=access, methods=READING, headers=_HEADERS)])
 
 
 def serve(
