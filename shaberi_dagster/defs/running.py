@@ -475,8 +475,8 @@ def _of_limits(before: RunSpec | None, spec: RunSpec, request: RunRequest, bench
         asked = sum(spec.n_questions(name) for name in names)
         whole = sum(spec.benchmarks[name].n_questions for name in names)
         if isinstance(request.limit, int) and (limit is None or limit > request.limit):
-            of = f"{spec.model} has {asked} questions of {', '.join(names)}"
-            yield f"{of}: --limit {request.limit} changes nothing, a limit only grows"
+            own = f"{spec.model} has {asked} questions of {', '.join(names)}"
+            yield f"{own}: --limit {request.limit} changes nothing, a limit only grows"
         elif request.limit is None and asked < whole:
             yield f"{spec.model}: {asked} of {whole} questions, as before; `--limit all` takes the rest"
 

@@ -81,7 +81,7 @@ def test_runs_of_a_tag_may_have_different_benchmarks(walk: Walk) -> None:
         walk(f"run-evals --model m {more}")
     walk(f"run-evals --model m {place} --rejudge --judge-model k", calls={"k": 4})
     walk(f"run-evals --model m {place} --benchmark rakuda --dry-run")
-    for reader in ("view-scores", "view-scores --by run", "inspect-output --plain", "shaberi cost"):
+    for reader in ("view-scores", "view-scores --by run", "inspect-output --plain", "shaberi sweep --model m"):
         assert walk(reader).out
 
 

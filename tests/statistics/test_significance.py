@@ -14,6 +14,7 @@ from shaberi_dagster.statistics.significance import (
     holm,
     is_shown_by_sign_flips,
     mcnemar_exact,
+    sign_flip_intervals,
     sign_flip_test,
 )
 from tests.statistics.published import mcnemar_corrected
@@ -162,14 +163,13 @@ def test_mcnemar_and_fisher_keep_their_level():
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.05, 0.1, 0.2, 0.3, 1.0])
-def test_hoeffdings_bound_shows_nothing_that_sign_flips_do_not(shift):
-    generator = np.random.default_rng(7)
-    differences = (generator.normal(shift, 1, 300)).tolist()
+def test_hoeffdings_bound_shows_nothing_that_sign_flips_do_not_and_second_less_first_is_its_mirror(shift):
+    differences, levels = np.random.default_rng(7).normal(shift, 1, 300).tolist(), (0.05, 0.01, 0.001)
     strata = ["few"] * 50 + ["many"] * 250
     p = sign_flip_test(differences, strata).p_value
-    assert [is_shown_by_sign_flips(differences, level, strata) for level in (0.05, 0.01, 0.001)] == [
-        p <= level for level in (0.05, 0.01, 0.001)
-    ]
+    assert [is_shown_by_sign_flips(differences, level, strata) for level in levels] == [p <= level for level in levels]
+    one, other = (sign_flip_intervals([side * d for d in differences], [0.95], strata)[0] for side in (1, -1))
+    assert (one.lower, one.upper) == (-other.upper, -other.lower)
 
 
 def test_many_times_its_error_is_shown_without_sign_patterns(monkeypatch):

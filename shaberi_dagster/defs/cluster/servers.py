@@ -33,8 +33,8 @@ def servers_of(folder: Path, settings: Mapping[str, str]) -> Programs:
     ports = _ports(settings)
     for name, port in ports.items():
         if listens(port):
-            of = f"{name} of the cluster in {folder}"
-            raise ConfigurationError(f"another program has port {port} of {of}: stop it, or name another --folder")
+            one = f"{name} of the cluster in {folder}"
+            raise ConfigurationError(f"another program has port {port} of {one}: stop it or name another --folder")
     servers = {"postgres": _postgres(folder / "postgres", settings), "redis": _redis(folder, ports["redis"])}
     if "store" in ports:
         servers["store"] = _store(folder, ports["store"])
