@@ -159,7 +159,7 @@ def test_verdicts_that_could_not_be_read_are_counted(read, workspace):
 
     single = next(one for one in report.overall.pooled.results if one.strategy == "single")
     assert (single.n_failed, single.n_unreadable) == (3, 2)
-    assert "2 answers of those that failed got a verdict of the grading model that could not be read." in " ".join(
+    assert "2 answers of those that failed: the grading model's verdict could not be read." in " ".join(
         shown(report).split()
     )
     with connect(workspace.lake) as catalog:

@@ -117,7 +117,7 @@ def test_a_comparison_is_a_file_with_the_questions_and_answers_of_both(warehouse
 
     told = invoke(app, [*arguments, "--html", str(target)])
 
-    assert re.search(r"compared\.html: 0\.\d MB", told.stderr)
+    assert re.search(r"compared\.html \(in a new folder\): 0\.\d MB", told.stderr)
     text = target.read_text(encoding="utf-8")
     comparison, questions, *answers = titles(text)
     assert (comparison, questions) == ("Comparison", "Questions of best · second")
