@@ -72,11 +72,11 @@ _LIFE_OF_A_RUN = ("runs", "defs", "doctor", "cli")
 
 LIMITS: Mapping[str, tuple[Callable[[], float], float, float]] = {
     "lines of code": (house.lines_of_code, 38_530, 33_000),
-    "lines of runs, defs, doctor, cli": (lambda: house.lines_of_code(*_LIFE_OF_A_RUN) - _results(), 9_348, 7_100),
-    "lines of reports": (lambda: house.lines_of_code("reports"), 6_350, 5_150),
-    "lines of exchange": (lambda: house.lines_of_code("exchange") + _results(), 5_054, 4_900),
-    "classes": (lambda: len(house.nodes_of(ast.ClassDef)), 423, 380),
-    "functions": (lambda: len(house.nodes_of(*_FUNCTIONS)), 3_284, 2_900),
+    "lines of runs, defs, doctor, cli": (lambda: house.lines_of_code(*_LIFE_OF_A_RUN) - _results(), 9_338, 7_100),
+    "lines of reports": (lambda: house.lines_of_code("reports"), 6_322, 5_150),
+    "lines of exchange": (lambda: house.lines_of_code("exchange") + _results(), 5_049, 4_900),
+    "classes": (lambda: len(house.nodes_of(ast.ClassDef)), 422, 380),
+    "functions": (lambda: len(house.nodes_of(*_FUNCTIONS)), 3_280, 2_900),
     "packages": (lambda: len(house.packages()), 14, 15),
     "floors": (lambda: max(house.floors(house.needs_of_rooms()).values()), 10, 10),
     "modules with private names of a library": (lambda: len(house.modules_with_private_names()), 2, 2),
