@@ -143,7 +143,7 @@ def test_a_sample_that_is_too_small_says_what_would_be_enough(mock, tree):
     overall = linked(request(mock, models=MODELS[:5], questions=10), tree)["overall"]
 
     assert not overall["granted"]
-    assert "answers of each of these models" in overall["reason"]
+    assert "answers of each model" in overall["reason"]
 
 
 @pytest.mark.long
