@@ -78,7 +78,7 @@ def repair(folder: Path) -> Iterator[Repair]:
         yield from _repairs(folder, Mirror.of(folder))
     except OSError as error:
         raise ShaberiError(
-            f"the lake in {folder} cannot be repaired: {error.strerror or error}; then run the command again"
+            f"the lake in {folder} cannot be repaired: {error.strerror or error}; then run it again"
         ) from error
 
 

@@ -511,7 +511,7 @@ def _nothing_in_common(sides: Sequence[Side], cells: Rows, request: ComparisonRe
 
 
 _BAR_WIDTH = 25
-_MORE = "--notes: the benchmarks of each judge, which scores count, and how the numbers are made."
+_MORE = "--notes: each judge's benchmarks, and how the numbers are made."
 
 
 def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Result:
@@ -534,7 +534,7 @@ def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Resul
         *(_briefly(report, names) if brief else whole),
         Sentences([" · ".join(map(side_title, sides)), *_dashes(report)], "note"),
         Sentences(warnings, "warning"),
-        Sentences([*_audits(report), _MORE, _where_one_loses(report)] if brief else notes, "note"),
+        Sentences([*_audits(report), _MORE, *_where_one_loses(report)] if brief else notes, "note"),
     ]
     document = {
         **{
@@ -613,7 +613,7 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
         f"CI and p: 95 %{wider} over {request.over}, of the paired sign-flip test, two-sided. "
         "Holm p: adjusted for all benchmarks."
     )
-    yield "A pair is tested alone; in a ranking, the overall CI and p are the ranking's, adjusted for all of its pairs."
+    yield "A pair is tested alone; in a ranking, the overall CI and p are the ranking's, adjusted for all its pairs."
     yield "MDE: the difference that would be seen with probability 0.8 at level 0.05."
     yield "No difference shown does not mean equal; equal within a margin does. Overall: mean of the benchmarks."
     if any(len(section["judges"]) > 1 for section in sections):
@@ -628,12 +628,12 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
     yield from _audits(report)
 
 
-def _where_one_loses(report: ComparisonReport) -> str:
-    models, tag = (report.request.a, report.request.b), report.request.tag
-    worse = (report.sections[0]["rows"][-1]["difference"] or 0) > 0
-    chosen = ["--model", models[worse], "--model", models[not worse], *(["--tag", tag] if tag else [])]
-    command = shlex.join(["inspect-output", *chosen, "--filter", "loses"])
-    return f"Where {names_of(report)[worse]} loses: {command}, or in a browser: shaberi view."
+def _where_one_loses(report: ComparisonReport) -> list[str]:
+    asked, worse = report.request, (report.sections[0]["rows"][-1]["difference"] or 0) > 0
+    models = (asked.b, asked.a) if worse else (asked.a, asked.b)
+    named = {"model": models, "tag": [asked.tag] if asked.tag else [], "source": asked.sources}
+    words = [word for name, values in named.items() for value in values for word in (f"--{name}", value)]
+    return [f"Where {names_of(report)[worse]} loses:", shlex.join(["inspect-output", *words, "--filter", "loses"])]
 
 
 def _audits(report: ComparisonReport) -> Iterator[str]:
@@ -707,7 +707,7 @@ def _dashes(report: ComparisonReport) -> Iterator[str]:
     if any(row["lower"] is None for row in rows):
         yield "CI -: all scores are equal, or there are too few questions for the test."
     if any(row["minimum_detectable_effect"] is None for row in rows):
-        yield "MDE -: too few questions, equal differences, or only one larger than the scale would be seen."
+        yield "MDE -: too few questions, equal differences, or beyond the scale."
 
 
 def verdict(names: Sequence[str], section: Row) -> str:
