@@ -100,7 +100,7 @@ class ByWorkers:
             answers = {}
         states = {name: answer for name, answer in answers.items() if isinstance(answer, list)}  # else it cannot tell
         if not states:
-            self._workspace.reporter.note("no worker could be asked whether it has the keys; its run will tell")
+            self._workspace.reporter.note("no worker could be asked whether it has the keys")
         for name, answer in sorted(states.items()):
             for (variable, base_url), state in zip(pairs, answer, strict=True):
                 if state == "not bound":

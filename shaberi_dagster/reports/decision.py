@@ -80,7 +80,7 @@ def decision_result(report: Row, full: Sequence[str] = (), *, notes: bool = True
     last_looks = list({(look["a"], look["b"]): look for look in curve}.values())
     outside = [
         f"Outside of the history: {beyond} than all {own['n_history']} past models on the same questions. "
-        "Bets decide its pairs: they need no history."
+        "Bets decide its pairs."
         for beyond in own.get("outside") or ()
     ]
     every_note = list(_notes(own))

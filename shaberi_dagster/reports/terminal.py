@@ -30,7 +30,8 @@ def draw(blocks: Iterable[Block], console: Console) -> None:
         if previous is not None and not isinstance(previous, Heading):
             console.print()
         for part in _drawn(block, console):
-            console.print(part, crop=False)
+            # A command that people copy is not broken.
+            console.print(part, crop=False, soft_wrap=isinstance(part, Text) and part.plain.startswith("inspect-"))
         previous = block
 
 
