@@ -629,6 +629,7 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
 
 
 def _where_one_loses(report: ComparisonReport) -> list[str]:
+    """Name the side with the lower mean, and the command that shows where it loses, on a line of its own."""
     asked, worse = report.request, (report.sections[0]["rows"][-1]["difference"] or 0) > 0
     models = (asked.b, asked.a) if worse else (asked.a, asked.b)
     named = {"model": models, "tag": [asked.tag] if asked.tag else [], "source": asked.sources}

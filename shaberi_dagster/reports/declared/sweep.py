@@ -70,7 +70,7 @@ def read_sweep(catalog: Catalog, selection: ScoreSelection) -> list[list[Row]]:
 
 
 def _cost(rows: Rows, calls: Mapping[tuple[str, str], Rows], amounts: Mapping[str, Row]) -> Row:
-    """Sum up what the answers of a line cost, of several runs on average."""
+    """Return what the answers of a line cost; of several runs the mean, None where it is not known of one."""
     runs = {(row["model"], row["run_tag"]): row["run_id"] for row in rows}
     costs = [_cost_of_run(calls.get(key, ()), amounts.get(run_id, {})) for key, run_id in runs.items()]
     return costs[0] if len(costs) == 1 else {name: mean_of([cost[name] for cost in costs]) for name in costs[0]}
