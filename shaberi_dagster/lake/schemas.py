@@ -144,7 +144,7 @@ _IMPORTED = (
     _integer("generation", "Which of the model's imported answers to the benchmark", "from 1", "answer texts"),
     _text(
         "not_recorded",
-        "What the system that the row was imported from never recorded: why other columns are null",
+        "What the system of an imported row never recorded: why other columns are null",
         "settings, tokens, times, finish_reason, judge_output",
         "import",
     ),
@@ -203,7 +203,7 @@ RUNS = LakeTable(
         _text("spec_hash", "sha256 of the RunSpec", source="RunSpec", required=True),
         _text(
             "status",
-            "State of the run; decision: it has only what decisions asked, and is no evaluation",
+            "State of the run; decision: only what decisions asked, no evaluation",
             "running, complete, partial, decision or error",
             "stages",
             required=True,
@@ -223,7 +223,7 @@ RUNS = LakeTable(
         ),
         _number(
             "max_cost_usd",
-            "What the command that worked on it last may spend on all of its runs; null is no limit",
+            "Budget of the last command on it, for all its runs; null is no limit",
             "US dollars",
             "--max-cost",
         ),
@@ -231,18 +231,18 @@ RUNS = LakeTable(
         _text("source", "Name of the tree that it was imported from", source="import"),
         _text(
             "superseded_by",
-            "The run with the answers that took the place of this one's in its tree; such a run is in no leaderboard",
+            "The run whose answers took this one's place in its tree; such a run is in no leaderboard",
             "run_id",
             "import",
         ),
         _texts(
             "not_sent",
-            "Parameters that were asked for and that calls left out, of judges as judge_NAME; null is not known",
+            "Parameters asked for that calls left out, of judges as judge_NAME; null is not known",
             source="endpoint",
         ),
         _text(
             "reused_replies",
-            "Rows that are replies to calls of other runs: by stage and run their number; null without any",
+            "How many rows are replies to calls of other runs, by stage and run; null without any",
             "JSON",
             "calls",
         ),
@@ -490,7 +490,7 @@ CALLS = LakeTable(
         _CREATED,
         _text(
             "price_source",
-            "Where the price is from; null without one, or in a row that is older than this column",
+            "Where the price is from; null without one, or in rows older than this column",
             "genai-prices VERSION, the price file's name and sha256, or embedded",
             "price list",
         ),
@@ -504,7 +504,7 @@ CALLS = LakeTable(
 
 PRICES = LakeTable(
     "prices",
-    "What the called models cost, as it was known when the row was made: disjoint ranges, lower bounds in, upper out",
+    "What the called models cost when the row was made: disjoint ranges, lower bounds in, upper out",
     (
         _text("model", "The model asked", source="calls", required=True),
         _text("base_url", "The endpoint asked", source="calls", required=True),
@@ -557,7 +557,7 @@ LIMIT_CHANGES = LakeTable(
 
 LEGACY_FILES = LakeTable(
     "legacy_files",
-    "Every file of the imported trees and what became of its lines: lines = blank + imported + repeated + quarantined",
+    "Every imported file and what became of its lines: lines = blank + imported + repeated + quarantined",
     (
         *_FILE,
         _text("root", "Folder of the tree when it was imported", source="import"),
@@ -587,7 +587,7 @@ LEGACY_FILES = LakeTable(
         _time("imported_at", "When it was imported", "UTC", "clock", required=True),
         _text(
             "column_lines",
-            "The lines with each list of columns but the most frequent one; null where there is only one list",
+            "The lines with each list of columns but the most frequent; null where there is one list",
             "JSON",
             "legacy tree",
         ),
@@ -613,7 +613,7 @@ LEGACY_QUARANTINE = LakeTable(
 
 LEGACY_REPEATS = LakeTable(
     "legacy_repeats",
-    "Rows of files that are not the same, but say what another file had said already",
+    "Rows of different files that say what another file had said",
     (
         _text("source_sha256", "sha256 of the file", source="legacy tree", required=True),
         _integer("source_line", "The line", "from 1", "legacy tree", required=True),
@@ -653,7 +653,7 @@ BASELINES = LakeTable(
 
 PROMPTS = LakeTable(
     "prompts",
-    "The texts behind the prompt hashes of all other tables: one row for each template that a prompt is made of",
+    "The texts behind the prompt hashes of other tables: a row for each template of a prompt",
     (
         _text(
             "prompt_hash",
@@ -675,7 +675,7 @@ PROMPTS = LakeTable(
         ),
         _text(
             "label",
-            "A name for people, such as tengu-primary v3: the third text of that name in this lake; never given twice",
+            "A name for people: tengu-primary v3 is the third text of that name; never given twice",
             source="stage",
             required=True,
         ),
@@ -694,7 +694,7 @@ _LIMITS = (
 
 DECISIONS = LakeTable(
     "decisions",
-    "Which of some models is better on some questions, decided with as few of them as it takes",
+    "Which models are better, decided with as few questions as it takes",
     (
         _DECISION,
         _texts("candidates", "What is decided between: MODEL@@TAG, and a strategy", source="request"),
@@ -738,7 +738,7 @@ DECISION_LOOKS = LakeTable(
 
 DECISION_CALIBRATIONS = LakeTable(
     "decision_calibrations",
-    "How sure a judge's history has to be, by replay of past models with families held out: one row per class of pairs",
+    "How sure a judge's history has to be, by replay of past models, families held out: a row per class of pairs",
     (
         _texts("judges", "Whose scores; their mean where they are several", source="scores"),
         _texts("question_sets", "The questions", source="questions"),
@@ -762,7 +762,7 @@ _LINK = _text("link_id", "The link: judges, sample and margin", source="request"
 
 LINKS = LakeTable(
     "links",
-    "How far the scores of stored answers moved when the same judge judged them again: per benchmark, and overall",
+    "How far scores of stored answers moved when their judge judged them again: per benchmark, and overall",
     (
         _LINK,
         _text("judge", "Whose imported scores are linked", source="request", required=True),
@@ -816,7 +816,7 @@ LINK_ANSWERS = LakeTable(
 
 AUDITS = LakeTable(
     "audits",
-    "Verdicts of rules that were drawn at random and graded again: a row for each draw, and for each settling",
+    "Verdicts of rules drawn at random and graded again: a row for each draw, and for each settling",
     (
         *_RUN,
         _BENCHMARK,

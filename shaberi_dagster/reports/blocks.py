@@ -281,11 +281,11 @@ class Sentences:
     Attributes:
         texts: One each.
         kind: `verdict` is what the report is for, `plain` says what the numbers mean for the reader, `warning` what
-            does not compare, `note` how they are made.
+            does not compare, `note` how they are made, `command` what people copy, which is not broken.
     """
 
     texts: Sequence[str]
-    kind: Literal["verdict", "plain", "warning", "note"] = "plain"
+    kind: Literal["verdict", "plain", "warning", "note", "command"] = "plain"
 
     @property
     def lines(self) -> list[str]:

@@ -523,18 +523,16 @@ def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Resul
     """
     notes, warnings = list(_notes(report)), [f"{warning}." for warning in report.warnings]
     sides, names = (report.a, report.b), names_of(report)
-    whole = (
-        block
-        for section in report.sections
-        for block in _section(names, section, is_first=section is report.sections[0])
-    )
+    where, command = _where_one_loses(report)
+    whole = (block for one in report.sections for block in _section(names, one, is_first=one is report.sections[0]))
     said: list[Block] = [
         Sentences([report.caveat] if report.caveat else [], "warning"),
         Sentences([verdict(names, report.sections[0])], "verdict"),
         *(_briefly(report, names) if brief else whole),
         Sentences([" · ".join(map(side_title, sides)), *_dashes(report)], "note"),
         Sentences(warnings, "warning"),
-        Sentences([*_audits(report), _MORE, *_where_one_loses(report)] if brief else notes, "note"),
+        Sentences([*_audits(report), _MORE, where] if brief else notes, "note"),
+        Sentences([command] if brief else [], "command"),
     ]
     document = {
         **{
@@ -613,13 +611,11 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
         f"CI and p: 95 %{wider} over {request.over}, of the paired sign-flip test, two-sided. "
         "Holm p: adjusted for all benchmarks."
     )
-    yield "A pair is tested alone; in a ranking, the overall CI and p are the ranking's, adjusted for all its pairs."
+    yield "A pair is tested alone; a ranking adjusts the overall CI and p for all its pairs."
     yield "MDE: the difference that would be seen with probability 0.8 at level 0.05."
     yield "No difference shown does not mean equal; equal within a margin does. Overall: mean of the benchmarks."
     if any(len(section["judges"]) > 1 for section in sections):
-        yield (
-            "On each question the mean is over judges that scored both sides. Intervals say nothing about other judges."
-        )
+        yield "Means are over judges that scored both sides; intervals say nothing about other judges."
     for row in sections[0]["rows"]:
         if row["over_categories"] and request.over == "questions":
             yield categories_sentence(row["question_set"], row["n_categories"], row["over_categories"])
@@ -628,13 +624,13 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
     yield from _audits(report)
 
 
-def _where_one_loses(report: ComparisonReport) -> list[str]:
-    """Name the side with the lower mean, and the command that shows where it loses, on a line of its own."""
+def _where_one_loses(report: ComparisonReport) -> tuple[str, str]:
+    """Name the side with the lower mean, and the command that shows where it loses."""
     asked, worse = report.request, (report.sections[0]["rows"][-1]["difference"] or 0) > 0
     models = (asked.b, asked.a) if worse else (asked.a, asked.b)
     named = {"model": models, "tag": [asked.tag] if asked.tag else [], "source": asked.sources}
     words = [word for name, values in named.items() for value in values for word in (f"--{name}", value)]
-    return [f"Where {names_of(report)[worse]} loses:", shlex.join(["inspect-output", *words, "--filter", "loses"])]
+    return f"Where {names_of(report)[worse]} loses:", shlex.join(["inspect-output", *words, "--filter", "loses"])
 
 
 def _audits(report: ComparisonReport) -> Iterator[str]:

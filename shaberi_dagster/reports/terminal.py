@@ -8,18 +8,18 @@ from rich.console import Console, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from shaberi_dagster.reports.blocks import Bar, Block, Cell, Column, Heading, Table
+from shaberi_dagster.reports.blocks import Bar, Block, Cell, Column, Heading, Sentences, Table
 from shaberi_dagster.util.text import pad, printable, truncate, truncate_apart, width_of
 
 BAR_WIDTH = 9
 """Columns of the terminal that a bar takes."""
 _FEWEST_LINES = 3
 """From how many lines on a column of equal values is a sentence where there is no room for it."""
-_STYLES = {"verdict": "bold", "plain": "", "warning": "yellow", "note": "dim"}
+_STYLES = {"verdict": "bold", "plain": "", "warning": "yellow", "note": "dim", "command": ""}
 
 
 def draw(blocks: Iterable[Block], console: Console) -> None:
-    """Print blocks, with an empty line between them except after headings. A number is never cut.
+    """Print blocks, with an empty line between them except after headings and before commands. No number is cut.
 
     Args:
         blocks: What to print.
@@ -27,11 +27,11 @@ def draw(blocks: Iterable[Block], console: Console) -> None:
     """
     previous: Block | None = None
     for block in blocks:
-        if previous is not None and not isinstance(previous, Heading):
+        is_command = isinstance(block, Sentences) and block.kind == "command"
+        if previous and not isinstance(previous, Heading) and not is_command:
             console.print()
         for part in _drawn(block, console):
-            # A command that people copy is not broken.
-            console.print(part, crop=False, soft_wrap=isinstance(part, Text) and part.plain.startswith("inspect-"))
+            console.print(part, crop=False, soft_wrap=is_command)
         previous = block
 
 

@@ -105,6 +105,8 @@ def _block(block: Block) -> str:
     if isinstance(block, Heading):
         return f"**{markdown_text(block.text)}**" + (f" {markdown_text(block.detail)}" if block.detail else "") + "\n"
     if isinstance(block, Sentences):
+        if block.kind == "command":
+            return "".join(f"```\n{printable(line)}\n```\n" for line in block.lines)
         return "".join(f"- {markdown_text(line)}\n" for line in block.lines)
     return _table(block) + _notes(block)
 

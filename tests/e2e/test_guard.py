@@ -402,7 +402,7 @@ def test_a_signal_ends_the_ui_with_all_its_processes(number: signal.Signals, tmp
         assert server.process.wait(60) == 130
         server_log = server.said()
         assert len(processes) > 1
-        for _ in range(600):
+        for _ in range(1_500):  # a code server that missed the word ends 45 to 90 seconds after the last heartbeat
             if not (left := _session(server.process.pid)):
                 break
             threading.Event().wait(0.1)

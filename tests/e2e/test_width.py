@@ -18,8 +18,8 @@ _MODELS = ("瑞穂研/大規模言語モデル-13B-chat", "瑞穂-7B-指示学�
 _JUDGES = ("審判-大規模評価モデル-2026", "judge-b")
 _TAG = "july-2026"
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
-_TO_COPY = "In a browser: "
-"""Begins the line with a command to copy, which is not broken."""
+_TO_COPY = ("In a browser: ", "inspect-output ")
+"""Begin the lines with a command to copy, which is not broken."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,13 @@ def _evaluation(model: str, url: str) -> list[str]:
 def test_what_a_command_prints_fits_a_terminal_and_a_log(command: str, wide: Wide, tmp_path: Path) -> None:
     own = wide.environment | {"SHABERI_RESULTS": str(tmp_path)}
 
-    on_terminal = _shown(command.split(), own)
-    assert [line for line in on_terminal if cell_len(line) > _WIDTH] == []
+    assert _too_wide(_shown(command.split(), own)) == []
     if "sql" not in command and command.split()[1] not in {
         "doctor",
         "export",
         "reprocess",
     }:  # whose lines are not broken in a log
-        logged = run(*command.split(), environment=own).succeeded().out.splitlines()
-        assert [line for line in logged if cell_len(line) > _WIDTH] == []
+        assert _too_wide(run(*command.split(), environment=own).succeeded().out.splitlines()) == []
 
 
 def test_an_evaluation_and_its_plan_fit_a_terminal(wide: Wide) -> None:
@@ -107,7 +105,11 @@ def test_an_evaluation_and_its_plan_fit_a_terminal(wide: Wide) -> None:
     quick = ["quick-eval", *sampled, "--strategy", "majority,plurality", "--base-url", wide.url]
     for lines in (wide.evaluated, planned, _shown(quick, wide.environment)):
         assert len(lines) > 1
-        assert [line for line in lines if cell_len(line) > _WIDTH and not line.startswith(_TO_COPY)] == []
+        assert _too_wide(lines) == []
+
+
+def _too_wide(lines: list[str]) -> list[str]:
+    return [line for line in lines if cell_len(line) > _WIDTH and not line.startswith(_TO_COPY)]
 
 
 def _shown(command: list[str], environment: dict[str, str]) -> list[str]:
