@@ -314,7 +314,7 @@ def _backfill_and_look_on(server: UiServer, page: Page, mock: MockEndpoint) -> N
     page.get_by_role("button", name="Materialize all").click()
     page.get_by_role("button", name="All", exact=True).click()
     page.get_by_role("button", name="Launch backfill").click()
-    (run,) = server.wait_for(lambda: server.ask(_RUNS)["results"])
+    run, *_ = server.wait_for(lambda: server.ask(_RUNS)["results"])
     assert run["status"] != "SUCCESS"
     page.goto(f"{server.url}/runs/{run['runId']}")
     server.wait_for(lambda: page.wait_for_timeout(200) or any("RunSuccessEvent" in frame for frame in frames))
