@@ -223,7 +223,7 @@ RUNS = LakeTable(
         ),
         _number(
             "max_cost_usd",
-            "Budget of the last command on it, for all its runs; null is no limit",
+            "Budget of its last command, for all its runs; null is no limit",
             "US dollars",
             "--max-cost",
         ),
@@ -237,7 +237,7 @@ RUNS = LakeTable(
         ),
         _texts(
             "not_sent",
-            "Parameters asked for that calls left out, of judges as judge_NAME; null is not known",
+            "Parameters asked for that calls left out, of judges as judge_NAME; null is unknown",
             source="endpoint",
         ),
         _text(
@@ -295,7 +295,7 @@ ANSWERS = LakeTable(
 
 CONSENSUS = LakeTable(
     "consensus",
-    "One row per question and strategy: the answer that it made of a run's samples",
+    "One row per question and strategy: its answer from a run's samples",
     (
         *_RUN,
         _BENCHMARK,
@@ -324,7 +324,7 @@ CONSENSUS = LakeTable(
 
 JUDGEMENTS = LakeTable(
     "judgements",
-    "One row per answer and judge; replaced judgements and failures stay as superseded rows",
+    "One row per answer and judge; replaced ones and failures stay as superseded rows",
     (
         *_RUN,
         *_SAMPLE,
@@ -378,7 +378,7 @@ JUDGEMENTS = LakeTable(
 
 PASS_OUTPUTS = LakeTable(
     "pass_outputs",
-    "What each pass found in each answer; the deltas that came of it are in scores",
+    "What each pass found in each answer; its deltas are in scores",
     (
         *_RUN,
         *_SAMPLE,
@@ -407,7 +407,7 @@ _PIPELINE_HASH = _text(
 
 SCORES = LakeTable(
     "scores",
-    "A judgement's score after the deltas of a pass pipeline; baseline is the empty pipeline",
+    "Scores after the deltas of a pass pipeline; baseline is the empty pipeline",
     (
         *_RUN,
         *_SAMPLE,
@@ -431,7 +431,7 @@ SCORES = LakeTable(
 
 METRICS = LakeTable(
     "metrics",
-    "The roll-up of scores per run, judge, benchmark, pipeline and null policy",
+    "Mean scores per run, judge, benchmark, pipeline and null policy",
     (
         *_RUN,
         _text("base_tag", "The tag without -runN", source="runs"),
@@ -504,7 +504,7 @@ CALLS = LakeTable(
 
 PRICES = LakeTable(
     "prices",
-    "What the called models cost when the row was made: disjoint ranges, lower bounds in, upper out",
+    "What models cost when the row was made: disjoint ranges, lower bounds in, upper out",
     (
         _text("model", "The model asked", source="calls", required=True),
         _text("base_url", "The endpoint asked", source="calls", required=True),
@@ -543,7 +543,7 @@ PRICES = LakeTable(
 
 LIMIT_CHANGES = LakeTable(
     "limit_changes",
-    "How the number of calls that an endpoint is asked at once moved",
+    "How the number of calls at once to an endpoint moved",
     (
         _text("run_id", "The run whose stage saw the change", source="RunSpec", required=True),
         _text("stage", "The stage that saw it", "answers, judgements, …", "stage", required=True),
@@ -629,7 +629,7 @@ LEGACY_REPEATS = LakeTable(
 
 BASELINES = LakeTable(
     "baselines",
-    "What a run got right when it was promoted to a named baseline; rows are never changed",
+    "What a run got right when it became a named baseline; rows are never changed",
     (
         _text("name", "The baseline", source="shaberi baseline promote", required=True),
         _text("note", "What was said when it was promoted", source="shaberi baseline promote"),
@@ -653,11 +653,11 @@ BASELINES = LakeTable(
 
 PROMPTS = LakeTable(
     "prompts",
-    "The texts behind the prompt hashes of other tables: a row for each template of a prompt",
+    "The texts behind the prompt hashes of other tables: a row per template of a prompt",
     (
         _text(
             "prompt_hash",
-            "The prompt, as prompt_hash, judge_prompt_hash, … of other tables name it: sha256 of its sources in order",
+            "The prompt's hash in other tables (prompt_hash, judge_prompt_hash, …): sha256 of its sources in order",
             source="prompts",
             required=True,
         ),
@@ -665,7 +665,7 @@ PROMPTS = LakeTable(
         _text("template", "The template's name", source="prompts", required=True),
         _text("source", "Its exact text, as Jinja", source="prompts", required=True),
         _text("file", "Where it stood, in the folder of the prompts", source="prompts", required=True),
-        _text("variant", "Variant that the prompt is of; null is the prompts as they are", source="RunSpec"),
+        _text("variant", "Variant of the prompts; null is the prompts as they are", source="RunSpec"),
         _text(
             "purpose",
             "What it was first used for",
@@ -721,7 +721,7 @@ DECISIONS = LakeTable(
 
 DECISION_LOOKS = LakeTable(
     "decision_looks",
-    "The curve of a decision: what was known of each pair after some questions",
+    "A decision's curve: what was known of each pair after some questions",
     (
         _DECISION,
         _integer("n_asked", "Questions asked", "questions", "decision", required=True),
@@ -762,7 +762,7 @@ _LINK = _text("link_id", "The link: judges, sample and margin", source="request"
 
 LINKS = LakeTable(
     "links",
-    "How far scores of stored answers moved when their judge judged them again: per benchmark, and overall",
+    "How far scores of stored answers moved when their judge judged them again: per benchmark and overall",
     (
         _LINK,
         _text("judge", "Whose imported scores are linked", source="request", required=True),
@@ -800,7 +800,7 @@ LINKS = LakeTable(
 
 LINK_ANSWERS = LakeTable(
     "link_answers",
-    "The sample of a link: answers drawn at random, stratified by benchmark, with both scores",
+    "A link's sample: answers drawn at random, stratified by benchmark, with both scores",
     (
         _LINK,
         _text("run_id", "The imported run that the answer is of", source="import", required=True),
@@ -816,7 +816,7 @@ LINK_ANSWERS = LakeTable(
 
 AUDITS = LakeTable(
     "audits",
-    "Verdicts of rules drawn at random and graded again: a row for each draw, and for each settling",
+    "Verdicts of rules drawn at random and graded again: a row per draw and per settling",
     (
         *_RUN,
         _BENCHMARK,

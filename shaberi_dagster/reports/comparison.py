@@ -535,10 +535,7 @@ def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Resul
         Sentences([command] if brief else [], "command"),
     ]
     document = {
-        **{
-            side.name.lower(): {"model": side.model, "run_tags": side.run_tags, "run_ids": side.run_ids}
-            for side in sides
-        },
+        **{one.name.lower(): {"model": one.model, "run_tags": one.run_tags, "run_ids": one.run_ids} for one in sides},
         "comparable": report.comparable,
         "reasons": report.reasons,
         "caveat": report.caveat,
@@ -595,9 +592,7 @@ def _briefly(report: ComparisonReport, names: Sequence[str]) -> Iterator[Block]:
     yield from _section(names, first, f"{passes}{MISSING[report.request.null_policy]}", is_first=True)
     if others:
         yield Heading("judge by judge", "over all benchmarks, each for itself")
-        yield _table(
-            names, [{**section["rows"][-1], "judge": section["judges"][0]} for section in others], text("judge")
-        )
+        yield _table(names, [{**one["rows"][-1], "judge": one["judges"][0]} for one in others], text("judge"))
 
 
 def _notes(report: ComparisonReport) -> Iterator[str]:
@@ -627,10 +622,14 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
 def _where_one_loses(report: ComparisonReport) -> tuple[str, str]:
     """Name the side with the lower mean, and the command that shows where it loses."""
     asked, worse = report.request, (report.sections[0]["rows"][-1]["difference"] or 0) > 0
-    models = (asked.b, asked.a) if worse else (asked.a, asked.b)
-    named = {"model": models, "tag": [asked.tag] if asked.tag else [], "source": asked.sources}
+    named = {
+        "model": (asked.b, asked.a) if worse else (asked.a, asked.b),
+        "tag": [asked.tag] if asked.tag else [],
+        "source": asked.sources,
+        "filter": ["loses sort:difference"],
+    }
     words = [word for name, values in named.items() for value in values for word in (f"--{name}", value)]
-    return f"Where {names_of(report)[worse]} loses:", shlex.join(["inspect-output", *words, "--filter", "loses"])
+    return f"Where {names_of(report)[worse]} loses:", shlex.join(["inspect-output", *words])
 
 
 def _audits(report: ComparisonReport) -> Iterator[str]:

@@ -497,7 +497,8 @@ _NOT_STORED = "(the text of this question is not in the lake)"
 def question_text(question: Row, *, in_full: bool = True) -> Text:
     """The question as `read_texts` has it, and in full its reference and criteria as well."""
     where = f"{question['question_set']} {question['position'] or question['question_id'][:12]}"
-    stored = question["stored"]
+    stored, factor = question["stored"], getattr(ALL_BENCHMARKS.get(question["benchmark"]), "reported_multiplier", 1)
+    where += f" (scores: the judge's ×{factor:g})" if factor != 1 else ""
     parts = [_title(where, question["category"] or ""), _body(stored["question"] if stored else _NOT_STORED)]
     more = {"reference": stored["reference"], "criteria": stored["criteria"]} if stored and in_full else {}
     for name, text in more.items():

@@ -71,9 +71,9 @@ def _words_out_of_use() -> int:
 _LIFE_OF_A_RUN = ("runs", "defs", "doctor", "cli")
 
 LIMITS: Mapping[str, tuple[Callable[[], float], float, float]] = {
-    "lines of code": (house.lines_of_code, 38_530, 33_000),
+    "lines of code": (house.lines_of_code, 38_529, 33_000),
     "lines of runs, defs, doctor, cli": (lambda: house.lines_of_code(*_LIFE_OF_A_RUN) - _results(), 9_338, 7_100),
-    "lines of reports": (lambda: house.lines_of_code("reports"), 6_322, 5_150),
+    "lines of reports": (lambda: house.lines_of_code("reports"), 6_321, 5_150),
     "lines of exchange": (lambda: house.lines_of_code("exchange") + _results(), 5_049, 4_900),
     "classes": (lambda: len(house.nodes_of(ast.ClassDef)), 422, 380),
     "functions": (lambda: len(house.nodes_of(*_FUNCTIONS)), 3_280, 2_900),
