@@ -506,7 +506,7 @@ def _nothing_in_common(sides: Sequence[Side], cells: Rows, request: ComparisonRe
     elif of_a & of_b:
         hint = "their questions differ" if request.benchmarks == "all" else f"not both have {request.benchmarks}"
     else:
-        hint = "a judge of one that judges the other, too (run-evals --judge-model), would make them compare"
+        hint = "it takes a judge of both (run-evals --judge-model), and of imported runs a link (shaberi link)"
     return f"no question has a score of both by the same judge: {'; '.join(said)}; {hint}"
 
 
@@ -524,7 +524,11 @@ def comparison_result(report: ComparisonReport, *, brief: bool = False) -> Resul
     notes, warnings = list(_notes(report)), [f"{warning}." for warning in report.warnings]
     sides, names = (report.a, report.b), names_of(report)
     where, command = _where_one_loses(report)
-    whole = (block for one in report.sections for block in _section(names, one, is_first=one is report.sections[0]))
+    whole = (
+        block
+        for section in report.sections
+        for block in _section(names, section, is_first=section is report.sections[0])
+    )
     said: list[Block] = [
         Sentences([report.caveat] if report.caveat else [], "warning"),
         Sentences([verdict(names, report.sections[0])], "verdict"),
@@ -588,8 +592,8 @@ def _table(names: Sequence[str], rows: Rows, *first: Column) -> Table:
 def _briefly(report: ComparisonReport, names: Sequence[str]) -> Iterator[Block]:
     """Show the benchmarks of the first section, and of each judge the last line."""
     first, *others = report.sections
-    passes = "" if report.request.pipeline == BASELINE else f"passes {report.request.pipeline} · "
-    yield from _section(names, first, f"{passes}{MISSING[report.request.null_policy]}", is_first=True)
+    passes = "no passes" if report.request.pipeline == BASELINE else f"passes {report.request.pipeline}"
+    yield from _section(names, first, f"{passes} · {MISSING[report.request.null_policy]}", is_first=True)
     if others:
         yield Heading("judge by judge", "over all benchmarks, each for itself")
         yield _table(names, [{**one["rows"][-1], "judge": one["judges"][0]} for one in others], text("judge"))
@@ -608,7 +612,7 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
     )
     yield "A pair is tested alone; a ranking adjusts the overall CI and p for all its pairs."
     yield "MDE: the difference that would be seen with probability 0.8 at level 0.05."
-    yield "No difference shown does not mean equal; equal within a margin does. Overall: mean of the benchmarks."
+    yield "No difference shown is not equal; equal within a margin is. Overall: mean of the benchmarks."
     if any(len(section["judges"]) > 1 for section in sections):
         yield "Means are over judges that scored both sides; intervals say nothing about other judges."
     for row in sections[0]["rows"]:
@@ -629,7 +633,8 @@ def _where_one_loses(report: ComparisonReport) -> tuple[str, str]:
         "filter": ["loses sort:difference"],
     }
     words = [word for name, values in named.items() for value in values for word in (f"--{name}", value)]
-    return f"Where {names_of(report)[worse]} loses:", shlex.join(["inspect-output", *words])
+    passes = "" if asked.pipeline == BASELINE else " before passes"
+    return f"Where {names_of(report)[worse]} loses{passes}:", shlex.join(["inspect-output", *words])
 
 
 def _audits(report: ComparisonReport) -> Iterator[str]:
@@ -659,8 +664,8 @@ def names_of(report: ComparisonReport) -> tuple[str, str]:
     sides = (report.a, report.b)
     if report.a.model != report.b.model:
         return report.a.model, report.b.model
-    first, second = (f"{side.model} {', '.join(side.run_tags)}" for side in sides)
-    return first, second
+    tags = [one.run_tags[0].rstrip("0123456789") + "*" if one.run_tags[1:] else one.run_tags[0] for one in sides]
+    return f"{report.a.model} {tags[0]}", f"{report.b.model} {tags[1]}"
 
 
 def row_verdict(names: Sequence[str], row: Row) -> str:

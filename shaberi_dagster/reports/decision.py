@@ -157,8 +157,8 @@ def _sentences(own: Row, saved: Row, full: Sequence[str]) -> Iterator[str]:
 def _notes(own: Row) -> Iterator[str]:
     judges = " + ".join(own["judges"])
     yield (
-        f"This is about these questions ({', '.join(own['question_sets'])}), judged by {judges}; `shaberi compare` "
-        "is about similar questions."
+        f"About these questions ({', '.join(own['question_sets'])}), judged by {judges}; `shaberi compare` "
+        "is about similar ones."
     )
     yield f"Every benchmark has equal weight. Equal: the whole interval is within {own['margin']:g}."
     yield f"Allowed error: {own['error']:g}, shared out over all pairs."
@@ -169,7 +169,7 @@ def _notes(own: Row) -> Iterator[str]:
         )
     else:
         yield (
-            f"Boundary: bets that are valid however often one looks, in a random order; the history of "
-            f"{own['n_history']} models by {judges} does not suffice to calibrate a bolder one."
+            f"Boundary: bets that are valid however often one looks; the history of "
+            f"{own['n_history']} models by {judges} is too small to calibrate a bolder one."
         )
     yield "What was asked is a partial run: it is in no leaderboard, and a full evaluation pays only for the rest."

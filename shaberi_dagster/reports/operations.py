@@ -99,16 +99,13 @@ _PLAN = (
 
 def _notes(estimates: Sequence[Forecast]) -> list[str]:
     asked = [estimate for estimate in estimates if estimate.calls_most]
-    notes = ["What is paid for is left out; calls that fail and are tried again are not foreseen."]
+    notes = ["What is paid for and retries are left out."]
     if any(estimate.calls < estimate.calls_most for estimate in asked):
-        notes.append("a–b calls: the fewest and most. Tokens, cost: of the most; of judges: the fewest, fallbacks.")
+        notes.append("a–b calls: the fewest and most. Tokens and cost: of the most, but the fewest fallbacks.")
     if any(estimate.upper_bound for estimate in asked):
-        notes.append(
-            "Without history: replies are counted at the call's limit, and prompts roughly (for a small "
-            "vocabulary less than half)."
-        )
+        notes.append("Without history: replies count at the call's limit, prompts roughly.")
     if any(estimate.fallback_calls is None for estimate in asked):
-        notes.append("Fallback calls (for judgements without a score) are unknown without history: none is counted.")
+        notes.append("Fallback calls (for judgements without a score) are not counted without history.")
     if any(estimate.cost_usd is None for estimate in asked):
         notes.append("Cost unknown: there is no list price for the model at its endpoint.")
     return notes

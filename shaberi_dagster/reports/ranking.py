@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from shaberi_dagster.lake.statements import Catalog
 from shaberi_dagster.reports.audited import unaudited_sentence
-from shaberi_dagster.reports.blocks import Row, Rows, counted, grouped, is_number, listed, signed
+from shaberi_dagster.reports.blocks import Row, Rows, grouped, is_number, listed, signed
 from shaberi_dagster.reports.linked import across, widened
 from shaberi_dagster.reports.rows import (
     COUNTS,
@@ -38,7 +38,7 @@ from shaberi_dagster.util.identity import NUMBERED
 
 _MOST_NAMES = 3
 _OF_OTHERS, _FEWEST_LINES = 6, 3
-_NOT_SHOWN = {"rows", "estimates", "link"}
+_NOT_SHOWN = {"rows", "estimates", "link", "other_judges"}
 _Cell = tuple[str, str, str | None, str | None]
 """Key of comparable scores: questions, judge, judge's prompt, settings of passes."""
 
@@ -67,7 +67,7 @@ def remarks_on(standings: Rows) -> list[str]:
     remarks = [f"Prompts of judge {judge} are {prompt}." for judge, prompt in named.items()]
     remarks += [
         f"{_name(line)} was judged by {line['rows'][0]['judge']}, which is linked with {link['judge']}: "
-        f"its offset of {signed(link['mean_offset'])} is left out where it is compared with the best."
+        f"compared with the best without its offset of {signed(link['mean_offset'])}."
         for line in standings
         if (link := line["link"])
     ]
@@ -78,16 +78,16 @@ def remarks_on(standings: Rows) -> list[str]:
         remarks.append(f"{unaudited_sentence(unknown)}.")
     remarks += [*undecided_sentences(every), *withheld[:_MOST_NAMES]]
     if len(withheld) > _MOST_NAMES:
-        remarks.append(
-            f"No verdict on {counted(len(withheld) - _MOST_NAMES, 'more line')} either, for the same reason."
-        )
+        remarks.append(f"No verdict on {len(withheld) - _MOST_NAMES} more, for the same reason.")
     apart = [
         f"{_name(line)} {signed(line['difference'])} (means: {signed(line['difference_of_means'])})"
         for line in compared
         if line["difference"] is not None and differs_after_rounding(line["difference"], line["difference_of_means"])
     ]
+    if others := {judge for line in standings for judge in line["other_judges"]}:
+        remarks.append(f"Not in the means: scores by {listed(sorted(others))}, which some of these lack.")
     if apart:
-        remarks.append(f"Differences from the best are over what both have, so not of the means: {listed(apart, 1)}.")
+        remarks.append(f"vs best is over what both have, not of the means: {listed(apart, 1)}.")
     return remarks
 
 
@@ -330,6 +330,7 @@ def _standing(entry: _Entry, rows: Rows) -> Row:
         "open_benchmarks": sorted({row["asked"] for row in rows if is_open(row)}),
         "by_judge": by_judge,
         "by_judge_upper": by_judge_upper,
+        "other_judges": {row["ranked_judge"] for row in entry.rows} - by_judge.keys(),
         "share_undecided": counts["n_undecided"] / max(counts["n_planned"], 1),
         **counts,
         "rows": rows,

@@ -116,7 +116,7 @@ def _details(rows: Rows, over: str) -> list[Column]:
     columns = [
         (number(("95 % CI", "over", over), ends="ci_questions_", form="score"), has["estimate"]),
         (number(("sd over", "questions"), "sd_questions", form="score"), not has["estimate"]),
-        (number("baseline", "baseline_score", form="score"), has["baseline_score"]),
+        (number("no passes", "baseline_score", form="score"), has["baseline_score"]),
         (number("change", "change", form="difference"), has["baseline_score"]),
         (number(("adjusted", "for", "leniency"), "adjusted_score", form="score", spare=True), has["leniency"]),
         (number("scored", _share), True),
@@ -256,8 +256,6 @@ def _uncertainty_notes(report: ScoreReport) -> Iterator[str]:
             yield categories_sentence(name, rows[0]["n_categories"], ratio, how)
     if any(margin(row) != NOTHING for row in report.statistics):
         yield "95 % CI between runs (±): how stable a score is when the same is asked again."
-    if any(row["baseline_score"] is not None for row in report.rows):
-        yield "Signed numbers are the change from baseline, the scores without passes."
     if any(row["leniency"] is not None for row in report.rows):
         yield (
             "Adjusted for leniency: less what a judge gives beyond the others on the same answers (least "
@@ -308,7 +306,7 @@ def _scale(benchmark: Benchmark) -> str:
 
 # --- rankings ---
 
-_DIFFERENCES = "vs best: difference from the best line, over what both have; its CI is adjusted for all pairs."
+_DIFFERENCES = "vs best: over what both have; its CI is adjusted for all pairs."
 
 
 def standing_blocks(report: ScoreReport, *, by: str, top: int = 0) -> Iterator[Block]:
@@ -442,8 +440,8 @@ def _title(ranking: Row) -> str:
 def _detail(ranking: Row, report: ScoreReport) -> str:
     tags = {line["tag"] for line in ranking["standings"]}
     said = [f"tag {tag}" for tag in tags if len(tags) == 1]
-    passes = [] if report.pipeline == "baseline" else [f"passes {report.pipeline}"]
-    return " · ".join([*said, *passes, MISSING[report.policy]])
+    passes = "no passes" if report.pipeline == "baseline" else f"passes {report.pipeline}"
+    return " · ".join([*said, passes, MISSING[report.policy]])
 
 
 def _table(ranking: Row, by: str) -> Table:
@@ -545,14 +543,13 @@ class ScoreDocument(Document):
             yield Sentences(report.left_out, "warning")
         if not report.rows:
             yield Sentences(["No scores."])
-        if view.by != "run":
-            yield Sentences(list(best_of_first(report)), "verdict")
         if view.by == "run":
             yield from statistics_blocks(report)
             yield from run_blocks(report)
             yield Sentences(list(undecided_sentences(report.rows)), "note")
             yield from self._strategies()
         elif report.rows:
+            yield Sentences(list(best_of_first(report)), "verdict")
             yield from self._ranked()
         if view.by in {"judge", "run"}:
             yield from self._judges()

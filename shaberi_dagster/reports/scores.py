@@ -481,7 +481,7 @@ def _makes_passes(selection: ScoreSelection) -> str:
 def _remarks(selection: ScoreSelection) -> Iterator[str]:
     if selection.question_sets:
         names = ", ".join(selection.question_sets)
-        yield f"Over {names}: only runs that were asked all of these questions, and only these questions."
+        yield f"Over {names}: only these questions, and runs that were asked all of them."
     if selection.object_scores == "recovered":
         yield "Objects in place of scores count as the number inside of them."
     if selection.as_of:

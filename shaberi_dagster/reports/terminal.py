@@ -47,12 +47,12 @@ def lines_of(cell: Cell) -> list[str]:
 
 def _drawn(block: Block, console: Console) -> Iterator[RenderableType]:
     if isinstance(block, Table):
-        has_bars = console.is_terminal
-        drawn = [_with_bars(column) if has_bars and any(column.bars) else column for column in block.columns]
-        columns, notes = _with_room(drawn, console.width)
-        most = console.width
-        if not console.is_terminal and _fewest(columns) > most and any(column.cuts for column in columns):
-            most = sum(map(_width, columns)) + 2 * (len(columns) - 1)  # text that does not fit anyway is whole
+        is_terminal, most = console.is_terminal, console.width
+        drawn = [_with_bars(column) if is_terminal and any(column.bars) else column for column in block.columns]
+        columns, notes = _with_room(drawn, most)
+        if not is_terminal and _fewest(columns) > most and any(column.cuts for column in columns):
+            most = sum(map(_width, drawn)) + 2 * (len(drawn) - 1)  # what does not fit anyway is whole
+            columns, notes = drawn, []
         yield _rich_table(columns, block.bold, most)
         yield from (Text(printable(note), style="dim") for note in [*block.notes, *notes])
     elif isinstance(block, Heading):

@@ -125,9 +125,9 @@ def sign_flip_test(
         if int(np.abs(sums).sum()) * np.count_nonzero(sums) <= _MOST_STEPS:
             p = _all_signs(sums[sums != 0]) if sums.any() else 1.0
             return PermutationTest(p, exact=True)
-    # In an order of their own, so that that of the questions and benchmarks makes no difference.
-    weighted = np.sort(np.asarray(np.bincount(members, values / sizes), dtype=np.float64))
-    return PermutationTest(_random_signs(weighted), exact=False)
+    # By size, so that neither the order of the questions and benchmarks nor which side is first makes a difference.
+    weighted = np.asarray(np.bincount(members, values / sizes), dtype=np.float64)
+    return PermutationTest(_random_signs(np.sort(np.abs(weighted)), abs(float(weighted.sum()))), exact=False)
 
 
 def is_shown_by_sign_flips(
@@ -240,13 +240,13 @@ def _all_signs(values: _Integers) -> float:
     return _two_sided(float(distribution[: positive + 1].sum()), float(distribution[positive:].sum()))
 
 
-def _random_signs(values: _Floats) -> float:
+def _random_signs(sizes: _Floats, observed: float) -> float:
     generator = np.random.default_rng(_SEED)
-    observed = abs(float(values.sum())) - _OFF_LATTICE * float(np.abs(values).sum())
+    observed -= _OFF_LATTICE * float(sizes.sum())
     as_extreme = 0
     for start in range(0, _RESAMPLES, _RESAMPLES_AT_ONCE):
         count = min(_RESAMPLES_AT_ONCE, _RESAMPLES - start)
-        sums = (2.0 * generator.integers(0, 2, (count, values.size), dtype=np.int8) - 1.0) @ values
+        sums = (2.0 * generator.integers(0, 2, (count, sizes.size), dtype=np.int8) - 1.0) @ sizes
         as_extreme += int(np.count_nonzero(np.abs(sums) >= observed))
     return (as_extreme + 1) / (_RESAMPLES + 1)
 

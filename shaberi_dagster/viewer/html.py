@@ -175,7 +175,6 @@ def write_html(source: Source, contents: Contents, now: datetime) -> str:
         # Escaped by their templates.
         "sections": [(page.title, Markup(one)) for page, one in zip(pages.values(), sections, strict=True)],  # noqa: S704
         "made": f"{now:%Y-%m-%d %H:%M} UTC",
-        "n_runs": scores.group_by(["model", "run_tag"]).aggregate([]).num_rows,
     }
     first, page = next(iter(pages.items()))
     return render(Shown("file.html", page.title, values), first)

@@ -71,7 +71,7 @@ def _words_out_of_use() -> int:
 _LIFE_OF_A_RUN = ("runs", "defs", "doctor", "cli")
 
 LIMITS: Mapping[str, tuple[Callable[[], float], float, float]] = {
-    "lines of code": (house.lines_of_code, 38_529, 33_000),
+    "lines of code": (house.lines_of_code, 38_528, 33_000),
     "lines of runs, defs, doctor, cli": (lambda: house.lines_of_code(*_LIFE_OF_A_RUN) - _results(), 9_338, 7_100),
     "lines of reports": (lambda: house.lines_of_code("reports"), 6_321, 5_150),
     "lines of exchange": (lambda: house.lines_of_code("exchange") + _results(), 5_049, 4_900),

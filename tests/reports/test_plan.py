@@ -73,8 +73,8 @@ def test_an_unknown_cost_is_said_and_not_added_as_nothing():
 @pytest.mark.parametrize(
     ("estimates", "basis", "said", "not_said"),
     [
-        ([judgement()], "history", "What is paid for is left out", "Without history"),
-        ([judgement(**BOUND)], "template (upper bound)", "none is counted", "nothing"),
+        ([judgement()], "history", "What is paid for and retries", "Without history"),
+        ([judgement(**BOUND)], "template (upper bound)", "not counted without history", "nothing"),
         ([judgement(), judgement(**BOUND)], "history + template (upper bound)", "Without history", "nothing"),
         ([judgement(calls=0, fallback_calls=0.0, basis="no call")], "no call", "What is paid for", "Fallback calls ("),
     ],

@@ -246,7 +246,7 @@ def test_scores_over_a_question_set_are_of_its_questions_and_of_runs_that_were_a
     assert (long["score"], long["n_planned"], long["n_scored"], long["question_set"]) == (9.0, 2, 1, sets["short"])
     assert rows["short", "tengu"]["score"] == 7.0
     assert rows["long", "rakuda"]["score"] == 5.0
-    assert "only runs that were asked all of these questions" in report.remarks[0]
+    assert "only these questions, and runs that were asked all" in report.remarks[0]
 
     _, rows = shown(question_sets=[sets["long"]])
     assert set(rows) == {("long", "tengu"), ("long", "rakuda")}
@@ -747,8 +747,8 @@ def test_models_are_ranked_over_the_judges_that_most_of_them_share(read):
         *judged_by("o", "a", "b", "d", score=7.0),
     ]
     report = read(rows)
-    assert ranked(report) == [(("a", "b"), ["o", "n", "m"])]
-    assert report.not_ranked == []
+    assert (ranked(report), report.not_ranked) == ([(("a", "b"), ["o", "n", "m"])], [])
+    assert "scores by c, d, which some of these lack" in remarks_on(report.rankings[0]["standings"])[-1]
 
 
 def test_a_run_with_fewer_judges_takes_none_off_the_others_means(read):

@@ -266,7 +266,6 @@ def test_the_change_by_passes_stands_beside_the_score():
     grid = table([*rows, row(model="b", baseline_score=7.0)], pipeline="repetition")
     assert "-0.50" in grid
     assert "+0.50" in grid
-    assert "Signed numbers are the change from baseline" in grid
     assert json.loads(as_json(report(rows)))["rows"][0]["change"] == -0.5
 
 
