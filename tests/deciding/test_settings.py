@@ -37,7 +37,7 @@ def test_settings_of_a_sweep_are_decided_between_and_a_full_evaluation_pays_only
         too_few = run_without_dagster(*decide, "--sweep", "reasoning_effort=low")
         assert _efforts(mock) == asked
         full = run_without_dagster(*decide, "--sweep", "reasoning_effort=low,high").succeeded()
-        (command,) = re.findall(r"run-evals .*?(?= This is about)", " ".join(full.out.split()))
+        (command,) = re.findall(r"run-evals .*?(?= About these)", " ".join(full.out.split()))
         completed = run_without_dagster(*shlex.split(command)).succeeded()
         whole = _efforts(mock)
 
