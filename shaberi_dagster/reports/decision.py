@@ -84,12 +84,14 @@ def decision_result(report: Row, full: Sequence[str] = (), *, notes: bool = True
         for beyond in own.get("outside") or ()
     ]
     every_note = list(_notes(own))
+    rest = ["In full, paying only for the rest:"] if full else []
     said: list[Block] = [
         Heading(f"{outcome(own)}{_by_how_much(last_looks)}", f"decision {own['decision_id']}"),
         Sentences([f"{own['reason']}."] if own["reason"] else [], "warning"),
         _PAIRS.of([{**look, "n_questions": own["n_questions"]} for look in last_looks]),
         Sentences(outside, "warning"),
-        Sentences(list(_sentences(own, saved, full))),
+        Sentences([*_sentences(own, saved), *rest]),
+        Sentences(full, "command"),
         *([_REPLAYED.of(report["calibration"])] if report["calibration"] and notes else []),
         Sentences(every_note if notes else every_note[:1], "note"),
     ]
@@ -139,7 +141,7 @@ _REPLAYED = Table(
 )
 
 
-def _sentences(own: Row, saved: Row, full: Sequence[str]) -> Iterator[str]:
+def _sentences(own: Row, saved: Row) -> Iterator[str]:
     cost = "cost unknown" if own["cost_usd"] is None else f"${own['cost_usd']:.4f}"
     yield (
         f"{counted(own['n_asked'] or 0, 'question')} of {own['n_questions']:,} were needed, with "
@@ -150,8 +152,6 @@ def _sentences(own: Row, saved: Row, full: Sequence[str]) -> Iterator[str]:
         about = f"about {calls:,} calls" if calls is not None else "their calls"
         dollars = f" (${usd:.4f})" if usd is not None else ""
         yield f"Not asked: {counted(n_saved, 'question')}, which saved {about}{dollars}."
-    for command in full:
-        yield f"In full, paying only for the rest: {command}"
 
 
 def _notes(own: Row) -> Iterator[str]:
