@@ -36,7 +36,7 @@ def run_spec_folder(
     requests = [request for path in found if (request := _requested(path, place, context))]
     yield from requests
     if not requests:
-        yield dg.SkipReason(f"nothing new among {len(found)} YAML files in {folder}; the log has any errors")
+        yield dg.SkipReason(f"nothing new among {len(found)} YAML files in {folder}; errors would be in the log")
 
 
 def _requested(path: Path, place: Workspace, context: dg.SensorEvaluationContext) -> dg.RunRequest | None:

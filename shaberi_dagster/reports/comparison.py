@@ -506,7 +506,7 @@ def _nothing_in_common(sides: Sequence[Side], cells: Rows, request: ComparisonRe
     elif of_a & of_b:
         hint = "their questions differ" if request.benchmarks == "all" else f"not both have {request.benchmarks}"
     else:
-        hint = "it takes a judge of both (run-evals --judge-model), and of imported runs a link (shaberi link)"
+        hint = "both need the same judge (run-evals --judge-model), imported runs also a link (shaberi link)"
     return f"no question has a score of both by the same judge: {'; '.join(said)}; {hint}"
 
 
@@ -610,9 +610,9 @@ def _notes(report: ComparisonReport) -> Iterator[str]:
         f"CI and p: 95 %{wider} over {request.over}, of the paired sign-flip test, two-sided. "
         "Holm p: adjusted for all benchmarks."
     )
-    yield "A pair is tested alone; a ranking adjusts the overall CI and p for all its pairs."
+    yield "A pair is tested alone; a ranking adjusts overall CI and p for all its pairs."
     yield "MDE: the difference that would be seen with probability 0.8 at level 0.05."
-    yield "No difference shown is not equal; equal within a margin is. Overall: mean of the benchmarks."
+    yield "No difference shown does not mean equal; equal within a margin does. Overall: mean of the benchmarks."
     if any(len(section["judges"]) > 1 for section in sections):
         yield "Means are over judges that scored both sides; intervals say nothing about other judges."
     for row in sections[0]["rows"]:
